@@ -1,0 +1,30 @@
+# `just` lists what there is; `just check` is all that a change must pass.
+default:
+    @just --list
+
+# Everything a change must pass.
+check: fmt clippy doc deny test
+
+# Formatting is as rustfmt writes it.
+fmt:
+    cargo fmt --all --check
+
+# Warnings are errors.
+clippy:
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# Documentation builds, with no broken link.
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# Licences, banned crates, sources.
+deny:
+    cargo deny --locked check licenses bans sources
+
+# All tests; installs what they need on a Debian machine as root.
+test *ARGS:
+    ./test.sh {{ARGS}}
+
+# Micro-benchmarks of the core.
+bench:
+    cargo bench --workspace

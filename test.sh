@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Runs every test. On a Debian machine as root it first installs what the tests need and says so; elsewhere it names
+# what is missing, and the tests that need it say SKIPPED. With CI=true a missing program is a failure.
+#   ./test.sh [ARGUMENTS FOR THE TEST RUNNER]
+set -euo pipefail
+cd "$(dirname "$0")"
+
+# program:Debian package:what it is for
+needs=(
+    'cc:gcc:building the TLS library'
+    'curl:curl:tests with a client that is not ours'
+)
+
+missing=()
+for need in "${needs[@]}"; do
+    command -v "${need%%:*}" >/dev/null || missing+=("$need")
+done
+if ((${#missing[@]})); then
+    packages=()
+    for need in "${missing[@]}"; do
+        IFS=: read -r program package purpose <<<"$need"
+        echo "missing: $program (Debian package $package), for $purpose"
+        packages+=("$package")
+    done
+    if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+        echo "installing: ${packages[*]}"
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}"
+    elif [[ ${CI:-} == true ]]; then
+        echo 'CI=true: a skipped test would be a failure, so this stops here' >&2
+        exit 1
+    else
+        echo 'not root on Debian: the tests that need them will be SKIPPED'
+    fi
+fi
+
+if command -v cargo-nextest >/dev/null; then
+    cargo nextest run --workspace --locked "$@"
+else
+    echo 'cargo-nextest is missing: using cargo test, one test at a time since many measure time'
+    cargo test --workspace --locked --lib --bins --tests "$@" -- --test-threads 1
+fi
+cargo test --workspace --locked --doc --quiet

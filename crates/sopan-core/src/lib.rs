@@ -12,4 +12,7 @@
 //! | [`breaker`] | is the upstream well enough to be asked? |
 //! | [`headers`] | which fields belong to one hop, and which may not be shown? |
 
+pub mod bucket;
+pub mod policy;
+pub mod queue;
 pub mod time;

@@ -1,0 +1,160 @@
+//! May a request leave now, and if not, when? All limits of a lane together, taken all or not at all.
+//!
+//! A [`meter::RateMeter`] keeps a rate as one instant (the theoretical arrival time of GCRA, ITU-T I.371), a
+//! [`ring::QuotaRing`] keeps a quota as a ring of instants. Taking *reserves* tokens, writing the request's head
+//! *charges* them at that instant, and a turn that ends unwritten gives its reservation back: what counts upstream is the
+//! arrival, and the instant of writing is the last that we control. Reserved tokens never refill.
+//!
+//! Who takes next, and what else must hold before a request leaves, is [`crate::lane`]'s business.
+
+mod meter;
+mod ring;
+mod wide;
+
+use std::time::Duration;
+
+use crate::policy::{Limit, Margin};
+use crate::time::Instant;
+use meter::RateMeter;
+use ring::QuotaRing;
+
+/// How much a late turn may move its schedule back at most: in any span at most `burst + rate · (span + LATE_MAX)` leave.
+pub const LATE_MAX: Duration = Duration::from_millis(1);
+
+/// What [`Bucket::take`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// Reserved in every limit; `due` is the first instant at which it could have been.
+    Taken {
+        /// When the schedule first allowed it.
+        due: Instant,
+    },
+    /// Nothing was taken; the limits allow it at this instant.
+    At(Instant),
+    /// Nothing was taken; a turn that holds the tokens must be written or given back first. If all were written now, the
+    /// limits would allow it at this instant.
+    Reserved(Instant),
+}
+
+/// How full one limit is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fill {
+    /// Tokens that can be taken now; negative while a debt is paid off.
+    pub tokens: f64,
+    /// Tokens when full.
+    pub capacity: f64,
+}
+
+/// All limits of a lane.
+#[derive(Debug)]
+pub struct Bucket {
+    rates: Vec<RateMeter>,
+    quotas: Vec<QuotaRing>,
+}
+
+impl Bucket {
+    /// A bucket for these limits, full at every instant so far.
+    ///
+    /// `headroom` is what a rate with a burst of 2 or more leaves of it unused, to absorb the jitter of the way; `margin`
+    /// the share of every rate that is left unused, since two clocks never run alike.
+    pub fn new(limits: &[Limit], headroom: u32, margin: Margin) -> Self {
+        let mut bucket = Self { rates: Vec::new(), quotas: Vec::new() };
+        for limit in limits {
+            match limit {
+                Limit::Rate(rate) => bucket.rates.push(RateMeter::new(rate, headroom, margin)),
+                Limit::Quota(quota) => bucket.quotas.push(QuotaRing::new(*quota)),
+            }
+        }
+        bucket
+    }
+
+    /// Reserves `cost` tokens in every limit, or none in any.
+    pub fn take(&mut self, cost: u32, now: Instant) -> Take {
+        let mut due = Instant::ORIGIN;
+        let mut reserved = None;
+        for room in self.rates.iter().map(|r| r.room(cost, now)).chain(self.quotas.iter().map(|q| q.room(cost, now))) {
+            match room {
+                Room::From(at) => due = due.max(at),
+                Room::Reserved(at) => reserved = reserved.max(Some(at)),
+            }
+        }
+        if let Some(at) = reserved {
+            return Take::Reserved(at.max(due));
+        }
+        if due > now {
+            return Take::At(due);
+        }
+        self.rates.iter_mut().for_each(|r| r.reserve(cost));
+        self.quotas.iter_mut().for_each(|q| q.reserve(cost));
+        Take::Taken { due }
+    }
+
+    /// Turns a reservation of `cost` into spent tokens: the head was written at `written`. `due` is when the turn could
+    /// first have gone if it waited for it, none if it never waited; up to [`LATE_MAX`] of lateness does not move the
+    /// schedule, so that lateness does not add up.
+    pub fn charge(&mut self, cost: u32, due: Option<Instant>, written: Instant) {
+        let late = due.map_or(Duration::ZERO, |due| written.since(due).min(LATE_MAX));
+        self.rates.iter_mut().for_each(|r| r.charge(cost, written.before(late)));
+        self.quotas.iter_mut().for_each(|q| q.charge(cost, written));
+    }
+
+    /// Gives back a reservation whose head was never written. This is the only refund.
+    pub fn give_back(&mut self, cost: u32) {
+        self.rates.iter_mut().for_each(|r| r.give_back(cost));
+        self.quotas.iter_mut().for_each(|q| q.give_back(cost));
+    }
+
+    /// When `cost` could leave if `ahead` tokens left before it, as early as the limits let them: an estimate for
+    /// admission, not earlier than `now`.
+    pub fn predict(&self, ahead: u64, cost: u32, now: Instant) -> Instant {
+        let rates = self.rates.iter().map(|r| r.predict(ahead, cost, now));
+        let quotas = self.quotas.iter().map(|q| q.predict(ahead, cost, now));
+        rates.chain(quotas).fold(now, Instant::max)
+    }
+
+    /// At `end` every rate will hold exactly one token, or less if it owes more: one turn leaves at the end of a hold and
+    /// the next ones follow evenly. Quotas count what left, whatever the upstream said, and stay as they are.
+    pub fn hold_until(&mut self, end: Instant) {
+        self.rates.iter_mut().for_each(|r| r.hold_until(end));
+    }
+
+    /// Whether a rate spaces what leaves; without one the lane must restart by rounds after a hold.
+    pub fn has_rate(&self) -> bool {
+        !self.rates.is_empty()
+    }
+
+    /// Replaces the limits without losing what is used of them: the n-th rate takes over the tokens missing from the n-th
+    /// rate so far, each quota what has left within its span. Limits without a predecessor start full.
+    pub fn change(&mut self, limits: &[Limit], headroom: u32, margin: Margin, now: Instant) {
+        let old = std::mem::replace(self, Self::new(limits, headroom, margin));
+        for (new, old) in self.rates.iter_mut().zip(&old.rates) {
+            new.take_over(old, now);
+        }
+        for (i, new) in self.quotas.iter_mut().enumerate() {
+            if let Some(old) = old.quotas.get(i).or(old.quotas.last()) {
+                new.take_over(old);
+            }
+        }
+        // What was reserved under the old limits will be charged or given back under the new ones.
+        let reserved =
+            old.rates.iter().map(RateMeter::reserved).chain(old.quotas.iter().map(QuotaRing::reserved)).max();
+        let reserved = reserved.unwrap_or(0);
+        self.rates.iter_mut().for_each(|r| r.set_reserved(reserved));
+        self.quotas.iter_mut().for_each(|q| q.set_reserved(reserved));
+    }
+
+    /// How full each limit is, rates first, each kind in the order it was given.
+    pub fn fills(&self, now: Instant) -> impl Iterator<Item = Fill> + '_ {
+        self.rates.iter().map(move |r| r.fill(now)).chain(self.quotas.iter().map(move |q| q.fill(now)))
+    }
+}
+
+/// Whether one limit has room: from an instant on, or only after a reservation was settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    From(Instant),
+    Reserved(Instant),
+}
+
+#[cfg(test)]
+mod tests;

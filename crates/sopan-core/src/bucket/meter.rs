@@ -1,0 +1,120 @@
+//! One rate, as one instant.
+//!
+//! The rate is N tokens per P ns, and instants are counted in units of 1/N ns, so one token is exactly P units and
+//! nothing is ever rounded: a year at `0.333333/s` ends where it should. `tat` is the instant at which the bucket would be
+//! full again; it is at most `b · P` units ahead of now, but for debts and holds.
+
+use super::wide::mul_div_up;
+use super::{Fill, Room};
+use crate::policy::{Margin, Rate};
+use crate::time::Instant;
+
+#[derive(Debug, Clone)]
+pub(super) struct RateMeter {
+    /// Tokens, N: at most 10^15, so that any instant in units fits a u128 with room for the largest burst.
+    n: u128,
+    /// Nanoseconds, P; also the units that one token takes to refill.
+    p: u128,
+    /// Tokens when full.
+    b: u64,
+    tat: u128,
+    reserved: u64,
+}
+
+const N_MAX: u128 = 1_000_000_000_000_000;
+
+impl RateMeter {
+    pub(super) fn new(rate: &Rate, headroom: u32, margin: Margin) -> Self {
+        let (n, p) = rate.fraction();
+        let millionths = u128::from(1_000_000 - margin.millionths());
+        let (mut n, mut p) = crate::policy::reduce(u128::from(n) * millionths, p * 1_000_000);
+        while n > N_MAX {
+            // Beyond 15 digits of a rate: round it down, never up.
+            (n, p) = (n / 2, p.div_ceil(2));
+        }
+        let b = match rate.burst() {
+            1 => 1,
+            burst => burst.saturating_sub(headroom).max(1),
+        };
+        Self { n, p, b: u64::from(b), tat: 0, reserved: 0 }
+    }
+
+    pub(super) fn room(&self, cost: u32, now: Instant) -> Room {
+        let cost = u64::from(cost);
+        // A cost above the bucket goes when it is full and nothing is reserved, and leaves a debt.
+        let wanted = self.reserved.saturating_add(cost);
+        if wanted > self.b && self.reserved > 0 {
+            let spent = self.tat.max(self.units(now)) + u128::from(self.reserved) * self.p;
+            return Room::Reserved(self.instant(spent.saturating_sub(self.slack(cost))));
+        }
+        Room::From(self.instant(self.tat.saturating_sub(self.slack(wanted))))
+    }
+
+    /// How long before `tat`, in units, `wanted` tokens are there: `(b − wanted) · P`.
+    fn slack(&self, wanted: u64) -> u128 {
+        u128::from(self.b.saturating_sub(wanted)) * self.p
+    }
+
+    pub(super) fn reserve(&mut self, cost: u32) {
+        self.reserved += u64::from(cost);
+    }
+
+    pub(super) fn charge(&mut self, cost: u32, at: Instant) {
+        self.give_back(cost);
+        let at = self.units(at);
+        // Within a nanosecond above `tat` is the rounding of an instant that was due, not lateness: counting it would make
+        // every turn of a schedule a little later than the last.
+        let start = if at < self.tat.saturating_add(self.n) { self.tat } else { at };
+        self.tat = start.saturating_add(u128::from(cost) * self.p);
+    }
+
+    pub(super) fn give_back(&mut self, cost: u32) {
+        debug_assert!(self.reserved >= u64::from(cost), "what is given back was reserved");
+        self.reserved = self.reserved.saturating_sub(u64::from(cost));
+    }
+
+    /// (tat + (reserved + ahead + cost − b) · P) / N
+    pub(super) fn predict(&self, ahead: u64, cost: u32, now: Instant) -> Instant {
+        let wanted = u128::from(self.reserved) + u128::from(ahead) + u128::from(u64::from(cost).min(self.b));
+        let b = u128::from(self.b);
+        let full = self.tat.max(self.units(now));
+        let due = if wanted > b {
+            full.saturating_add((wanted - b).saturating_mul(self.p))
+        } else {
+            self.tat.saturating_sub((b - wanted) * self.p)
+        };
+        self.instant(due)
+    }
+
+    pub(super) fn hold_until(&mut self, end: Instant) {
+        let one_token = self.units(end).saturating_add(self.slack(1));
+        self.tat = self.tat.max(one_token);
+    }
+
+    pub(super) fn take_over(&mut self, old: &Self, now: Instant) {
+        let missing = old.tat.saturating_sub(old.units(now));
+        self.tat = self.units(now).saturating_add(mul_div_up(missing, self.p, old.p));
+    }
+
+    pub(super) fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    pub(super) fn set_reserved(&mut self, reserved: u64) {
+        self.reserved = reserved;
+    }
+
+    pub(super) fn fill(&self, now: Instant) -> Fill {
+        let missing = self.tat.saturating_sub(self.units(now)) as f64 / self.p as f64 + self.reserved as f64;
+        Fill { tokens: self.b as f64 - missing, capacity: self.b as f64 }
+    }
+
+    fn units(&self, at: Instant) -> u128 {
+        u128::from(at.as_nanos()) * self.n
+    }
+
+    /// The first whole nanosecond at or after that many units: never early.
+    fn instant(&self, units: u128) -> Instant {
+        Instant::from_nanos(u64::try_from(units.div_ceil(self.n)).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,566 @@
+//! Everything that waits for one upstream: who goes next, when, and who is refused instead.
+//!
+//! A lane joins the queue (who), the bucket (when), the hold (not before the upstream said), the places (how many at once)
+//! and the breaker (whether at all). It is a state machine without clock or threads: every event comes in as a call with
+//! `now`, and [`Lane::step`] answers what follows and when to ask again.
+//!
+//! ```text
+//! enter ─ nobody waits, nothing in the way ───────────────▶ Go(turn) ─ written ─ settle ─ finish
+//!   ├── would wait longer than it may ──▶ Refused                ▲
+//!   └── Wait(ticket) ─ step: Prepare ─ ready ─ step: Go(turn) ───┘
+//! ```
+//!
+//! The next ticket is chosen before tokens are looked at, and nothing smaller overtakes it. A [`Turn`] must come back
+//! through [`Lane::finish`] whatever happens, or its place is lost; the caller keeps it in a guard.
+
+mod places;
+mod restart;
+
+use std::time::Duration;
+
+use crate::breaker::{Breaker, Health, Permit, State};
+use crate::bucket::{Bucket, Fill, Take};
+use crate::policy::LanePolicy;
+use crate::queue::{ClientId, Entry, Queue, TicketId};
+use crate::retry::Budget;
+use crate::time::{Instant, whole_seconds_up};
+use places::Places;
+use restart::{Restart, Round};
+
+/// Why a request is turned away instead of waiting. The words for it are the door's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// As many wait as may.
+    QueueFull {
+        /// How many wait.
+        waiting: usize,
+        /// Whole seconds until a place in the queue frees.
+        retry_after: u64,
+    },
+    /// Waiting requests hold as many bytes as they may.
+    BytesFull {
+        /// How many bytes they hold.
+        bytes: u64,
+        /// Whole seconds until a place in the queue frees.
+        retry_after: u64,
+    },
+    /// Its turn would come after its deadline.
+    WaitTooLong {
+        /// How long it would wait.
+        predicted: Duration,
+        /// How long it may.
+        allowed: Duration,
+        /// What it would wait for most.
+        cause: Cause,
+        /// Whole seconds after which it would be admitted if nobody else came.
+        retry_after: u64,
+    },
+    /// It waited until its deadline.
+    WaitedTooLong {
+        /// What stood in the way.
+        cause: Cause,
+        /// Whole seconds after which it would be admitted if nobody else came.
+        retry_after: u64,
+    },
+    /// The breaker is open, or half-open and its probes are out.
+    BreakerOpen {
+        /// Whole seconds until the next probe.
+        retry_after: u64,
+    },
+}
+
+/// What a request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The upstream asked for a pause.
+    Hold,
+    /// A rate or a quota.
+    Limits,
+    /// A place among the requests under way.
+    Places,
+    /// The breaker's next probe.
+    Breaker,
+}
+
+/// What [`Lane::enter`] answers.
+#[derive(Debug)]
+pub enum Enter {
+    /// It may go at once.
+    Go(Turn),
+    /// It has a place in the queue; [`Lane::step`] tells the rest.
+    Wait(TicketId),
+    /// It is turned away.
+    Refused(Refusal),
+}
+
+/// What [`Lane::step`] wants done.
+#[derive(Debug)]
+pub enum Call {
+    /// The ticket's turn is near: get a connection, then say [`Lane::ready`].
+    Prepare(TicketId),
+    /// The ticket's turn has come; it has left the queue.
+    Go(TicketId, Turn),
+    /// The ticket will not go; it has left the queue.
+    Refuse(TicketId, Refusal),
+}
+
+/// Whether an exchange comes for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visit {
+    /// Its first attempt.
+    First,
+    /// It has had a turn before: it counts among those that wait, but is never refused for their number.
+    Again,
+}
+
+/// The permission to send one request.
+#[derive(Debug)]
+#[must_use = "a turn that is not finished keeps its place for ever"]
+pub struct Turn {
+    client: Option<ClientId>,
+    cost: u32,
+    /// When it could first have gone; none if it never waited.
+    due: Option<Instant>,
+    permit: Permit,
+    holds: u64,
+    round: Option<u64>,
+    since: Instant,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Reserved,
+    Written,
+    Answered,
+}
+
+impl Turn {
+    /// The number of holds when it was granted; if [`Lane::holds`] has grown since, it must not be written any more.
+    pub fn holds(&self) -> u64 {
+        self.holds
+    }
+
+    /// When it could first have gone by the lane's schedule; none if it never waited.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+/// What a lane looks like from outside, for metrics and people.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// Requests that wait for a turn.
+    pub waiting: usize,
+    /// Bytes that they hold.
+    pub waiting_bytes: u64,
+    /// Turns between grant and finish.
+    pub in_flight: u32,
+    /// What is left of a hold.
+    pub hold: Option<Duration>,
+    /// Holds so far.
+    pub holds: u64,
+    /// The breaker's state.
+    pub breaker: State,
+    /// How full each limit is, rates before quotas.
+    pub fills: Vec<Fill>,
+}
+
+/// All that waits for one upstream.
+#[derive(Debug)]
+pub struct Lane {
+    policy: LanePolicy,
+    bucket: Bucket,
+    queue: Queue,
+    breaker: Breaker,
+    budget: Budget,
+    places: Places,
+    hold: Option<Instant>,
+    holds: u64,
+    restart: Option<Restart>,
+    rounds: u64,
+    /// Since when nothing but tokens has been in the way of the first ticket.
+    clear_since: Instant,
+    lead: Duration,
+}
+
+/// Tickets that may hold a connection ahead of their turn.
+const CALLED_MAX: usize = 64;
+/// The first ticket is called this long before its turn, so that a slow connection does not make it late.
+const FIRST_LEAD: Duration = Duration::from_secs(1);
+/// Getting an idle connection takes no time, but waking the one who gets it does.
+const LEAD_MIN: Duration = Duration::from_millis(2);
+/// A ticket is turned away only this long after its deadline, so that a timer which is late by a hair does not refuse a
+/// turn that is due at the deadline itself.
+const DEADLINE_GRACE: Duration = Duration::from_millis(1);
+/// A turn that was granted is written within this time if its connection is ready.
+const WRITING: Duration = Duration::from_micros(200);
+
+/// What is in the way of the first ticket, and until when if that is known.
+struct Obstacle {
+    cause: Cause,
+    until: Option<Instant>,
+}
+
+impl Lane {
+    /// A lane at rest, its limits full. The policy must be valid.
+    pub fn new(policy: LanePolicy, breaker: Breaker, budget: Budget) -> Self {
+        debug_assert_eq!(policy.validate(), Ok(()));
+        Self {
+            bucket: Bucket::new(&policy.limits, policy.headroom, policy.rate_margin),
+            places: Places::new(policy.max_in_flight),
+            policy,
+            queue: Queue::new(),
+            breaker,
+            budget,
+            hold: None,
+            holds: 0,
+            restart: None,
+            rounds: 0,
+            clear_since: Instant::ORIGIN,
+            lead: LEAD_MIN,
+        }
+    }
+
+    /// An exchange wants to send. It goes, waits, or is refused at once when its turn is predicted to come after its
+    /// deadline.
+    pub fn enter(&mut self, entry: Entry, visit: Visit, now: Instant) -> Enter {
+        self.end_hold(now);
+        let turn = if self.queue.is_empty() { self.go(entry.cost, None, now).ok() } else { None };
+        if turn.is_none()
+            && let Some(refusal) = self.refusal(&entry, visit, now)
+        {
+            return Enter::Refused(refusal);
+        }
+        if visit == Visit::First {
+            self.budget.deposit(now);
+        }
+        match turn {
+            Some(turn) => Enter::Go(turn),
+            None => Enter::Wait(self.queue.insert(entry)),
+        }
+    }
+
+    /// The ticket could go at once from now on, or no longer.
+    pub fn ready(&mut self, ticket: TicketId, ready: bool) {
+        self.queue.set_ready(ticket, ready);
+    }
+
+    /// The ticket's exchange has gone, or has failed to connect: it costs nothing and nobody waits for it.
+    pub fn leave(&mut self, ticket: TicketId) {
+        self.queue.remove(ticket);
+    }
+
+    /// Counts bytes that a waiting request read ahead; false when there is no room, and nothing was counted.
+    pub fn grow(&mut self, ticket: TicketId, bytes: u64) -> bool {
+        self.queue.grow(ticket, bytes, self.policy.queue_bytes_max)
+    }
+
+    /// Does everything that is due, and answers when to ask again if nothing else happens before.
+    pub fn step(&mut self, now: Instant, calls: &mut Vec<Call>) -> Option<Instant> {
+        self.end_hold(now);
+        if self.queue.is_empty() {
+            return None;
+        }
+        self.expire(now, calls);
+        let obstacle = self.grant(now, calls);
+        let near = self.call_near(now, calls);
+        let deadline = self.queue.first_deadline().map(|(at, _)| at.after(DEADLINE_GRACE));
+        [obstacle, near, deadline].into_iter().flatten().min()
+    }
+
+    /// The head of the turn's request was written at `at`: its tokens are spent.
+    pub fn written(&mut self, turn: &mut Turn, at: Instant) {
+        debug_assert_eq!(turn.stage, Stage::Reserved);
+        turn.stage = Stage::Written;
+        self.bucket.charge(turn.cost, turn.due, at);
+    }
+
+    /// The turn's answer has come, or will not come: how the upstream is, and whether it asked for a pause.
+    pub fn settle(&mut self, turn: &mut Turn, health: Health, hold: Option<Duration>, now: Instant) {
+        self.breaker.record(turn.permit, health, now);
+        self.answered(turn, now);
+        turn.stage = Stage::Answered;
+        if let Some(wait) = hold {
+            self.hold(wait, now);
+        }
+    }
+
+    /// The body of an answer that had counted as good broke off.
+    pub fn cut(&mut self, turn: &Turn, now: Instant) {
+        self.breaker.record_cut(turn.permit, now);
+    }
+
+    /// The turn is over, whatever became of it: what was not written is given back, and its place is free.
+    pub fn finish(&mut self, turn: Turn, now: Instant) {
+        match turn.stage {
+            Stage::Answered => {}
+            Stage::Written => {
+                self.breaker.record(turn.permit, Health::Neither, now);
+                self.answered(&turn, now);
+            }
+            Stage::Reserved => {
+                self.breaker.give_back(turn.permit);
+                self.bucket.give_back(turn.cost);
+                if let Some(client) = turn.client {
+                    self.queue.refund(client, turn.cost);
+                }
+                if let Some(restart) = self.restart.as_mut().filter(|r| turn.round == Some(r.id())) {
+                    restart.undo();
+                }
+            }
+        }
+        if self.places.free(turn.since, now) {
+            self.clear_since = self.clear_since.max(now);
+        }
+    }
+
+    /// An attempt failed before it had a turn: no connection could be made.
+    pub fn unconnected(&mut self, now: Instant) {
+        if let Ok(permit) = self.breaker.permit(now) {
+            self.breaker.record(permit, Health::Failure, now);
+        }
+    }
+
+    /// Whether the traffic can afford a retry after a failure; if so, it is spent.
+    pub fn withdraw(&mut self, now: Instant) -> bool {
+        self.budget.withdraw(now)
+    }
+
+    /// Pauses the lane for `wait`, at most `max_hold`. A later end wins, an earlier one never shortens.
+    pub fn hold(&mut self, wait: Duration, now: Instant) {
+        let end = now.after(wait.min(self.policy.max_hold));
+        self.holds += 1;
+        if self.hold.is_some_and(|until| until >= end) {
+            return;
+        }
+        self.hold = Some(end);
+        self.restart = None;
+        self.bucket.hold_until(end);
+    }
+
+    /// Until when the lane is held.
+    pub fn held_until(&self) -> Option<Instant> {
+        self.hold
+    }
+
+    /// Holds so far; see [`Turn::holds`].
+    pub fn holds(&self) -> u64 {
+        self.holds
+    }
+
+    /// How long connecting takes, as measured: tickets due within it are told to prepare.
+    pub fn set_connect_time(&mut self, measured: Duration) {
+        self.lead = measured.clamp(LEAD_MIN, FIRST_LEAD);
+    }
+
+    /// The settings it was made with.
+    pub fn policy(&self) -> &LanePolicy {
+        &self.policy
+    }
+
+    /// What it looks like at `now`.
+    pub fn snapshot(&self, now: Instant) -> Snapshot {
+        Snapshot {
+            waiting: self.queue.len(),
+            waiting_bytes: self.queue.bytes(),
+            in_flight: self.places.taken(),
+            hold: self.hold.map(|end| end.until(now)).filter(|left| !left.is_zero()),
+            holds: self.holds,
+            breaker: self.breaker.state(now),
+            fills: self.bucket.fills(now).collect(),
+        }
+    }
+
+    /// A hold that is over leaves one token behind; a lane without a rate restarts by rounds instead.
+    fn end_hold(&mut self, now: Instant) {
+        let Some(end) = self.hold.filter(|end| *end <= now) else { return };
+        self.hold = None;
+        self.clear_since = self.clear_since.max(end);
+        if !self.bucket.has_rate() {
+            self.rounds += 1;
+            self.restart = Some(Restart::new(self.rounds));
+        }
+    }
+
+    /// Takes a turn if nothing is in the way. `waited`: whose it is, and since when it waits.
+    fn go(&mut self, cost: u32, waited: Option<(ClientId, Instant)>, now: Instant) -> Result<Turn, Obstacle> {
+        let blocked = |cause, until| Err(Obstacle { cause, until });
+        if let Some(end) = self.hold {
+            return blocked(Cause::Hold, Some(end));
+        }
+        if self.restart.as_ref().is_some_and(|r| !r.has_room()) {
+            return blocked(Cause::Hold, None);
+        }
+        if !self.places.has_room() {
+            return blocked(Cause::Places, None);
+        }
+        let due = match self.bucket.take(cost, now) {
+            Take::Taken { due } => due,
+            Take::At(at) => return blocked(Cause::Limits, Some(at)),
+            // Who holds the tokens will write soon, and the lane is stepped then; this is when to look if all goes well.
+            Take::Reserved(at) => return blocked(Cause::Limits, Some(at.max(now.after(WRITING)))),
+        };
+        let permit = match self.breaker.permit(now) {
+            Ok(permit) => permit,
+            Err(refused) => {
+                self.bucket.give_back(cost);
+                self.clear_since = self.clear_since.max(refused.until.unwrap_or(now));
+                return blocked(Cause::Breaker, refused.until);
+            }
+        };
+        self.places.take();
+        let round = self.restart.as_mut().map(Restart::grant);
+        Ok(Turn {
+            client: waited.map(|(client, _)| client),
+            cost,
+            due: waited.map(|(_, since)| due.max(self.clear_since).max(since).min(now)),
+            permit,
+            holds: self.holds,
+            round,
+            since: now,
+            stage: Stage::Reserved,
+        })
+    }
+
+    /// Lets go as many as can, in order; answers when the next one can, if that is known.
+    fn grant(&mut self, now: Instant, calls: &mut Vec<Call>) -> Option<Instant> {
+        while let Some(id) = self.queue.first() {
+            let entry = *self.queue.entry(id)?;
+            if !self.queue.is_ready(id) {
+                // Nobody overtakes it; it says so when it has its connection.
+                return None;
+            }
+            match self.go(entry.cost, Some((entry.client, entry.since)), now) {
+                Ok(turn) => {
+                    self.queue.grant(id);
+                    calls.push(Call::Go(id, turn));
+                }
+                Err(obstacle) => return obstacle.until,
+            }
+        }
+        None
+    }
+
+    /// Turns away those whose deadline has passed, and those whose deadline comes before an open breaker's next probe.
+    fn expire(&mut self, now: Instant, calls: &mut Vec<Call>) {
+        let State::Open { until } = self.breaker.state(now) else { return self.expire_before(now, None, calls) };
+        self.expire_before(now, Some(until), calls);
+    }
+
+    fn expire_before(&mut self, now: Instant, breaker: Option<Instant>, calls: &mut Vec<Call>) {
+        while let Some((deadline, id)) = self.queue.first_deadline() {
+            let passed = deadline.after(DEADLINE_GRACE) <= now;
+            if !passed && breaker.is_none_or(|until| deadline > until) {
+                return;
+            }
+            let Some(entry) = self.queue.remove(id) else { return };
+            let refusal = match breaker {
+                Some(until) => Refusal::BreakerOpen { retry_after: seconds(until.until(now)) },
+                None => {
+                    let allowed = deadline.since(entry.since);
+                    let (at, cause) = self.predict(&entry, now);
+                    let retry_after = seconds(at.until(now).saturating_sub(allowed));
+                    Refusal::WaitedTooLong { cause, retry_after }
+                }
+            };
+            calls.push(Call::Refuse(id, refusal));
+        }
+    }
+
+    /// Tells the tickets whose turn is near; answers when the next one will be.
+    fn call_near(&mut self, now: Instant, calls: &mut Vec<Call>) -> Option<Instant> {
+        let (mut near, mut ahead, mut wake) = (Vec::new(), 0, None);
+        for id in self.queue.in_order().take(CALLED_MAX) {
+            let cost = self.queue.entry(id).map_or(1, |e| e.cost);
+            let lead = if ahead == 0 { FIRST_LEAD } else { self.lead };
+            let (due, _) = self.predict_after(ahead, cost, now);
+            if due > now.after(lead) {
+                wake = Some(due.before(lead));
+                break;
+            }
+            near.push(id);
+            ahead += u64::from(cost);
+        }
+        for id in near {
+            if self.queue.call(id) {
+                calls.push(Call::Prepare(id));
+            }
+        }
+        wake
+    }
+
+    fn answered(&mut self, turn: &Turn, now: Instant) {
+        let Some(restart) = self.restart.as_mut().filter(|r| turn.round == Some(r.id())) else { return };
+        match restart.answered(self.queue.len()) {
+            Round::Goes => return,
+            Round::Next => {}
+            Round::NoneNeeded => self.restart = None,
+        }
+        self.clear_since = self.clear_since.max(now);
+    }
+
+    fn refusal(&self, entry: &Entry, visit: Visit, now: Instant) -> Option<Refusal> {
+        let next_probe = match self.breaker.state(now) {
+            State::Closed => None,
+            State::Open { until } => Some(until),
+            State::HalfOpen { free } => (free == 0).then_some(now),
+        };
+        if let Some(until) = next_probe {
+            let stays = visit == Visit::Again && entry.deadline.is_none_or(|deadline| deadline > until);
+            if !stays {
+                return Some(Refusal::BreakerOpen { retry_after: seconds(until.until(now)) });
+            }
+        }
+        let (predicted, cause) = self.predict(entry, now);
+        let too_late = entry.deadline.and_then(|deadline| {
+            let late = predicted.since(deadline);
+            (!late.is_zero()).then(|| (deadline.since(now), late))
+        });
+        if visit == Visit::First {
+            let frees = || {
+                let (first, _) = self.predict_after(0, 1, now);
+                seconds(first.until(now).max(too_late.map_or(Duration::ZERO, |(_, late)| late)))
+            };
+            if self.queue.len() >= self.policy.waiting_max as usize {
+                return Some(Refusal::QueueFull { waiting: self.queue.len(), retry_after: frees() });
+            }
+            if self.queue.bytes().saturating_add(entry.bytes) > self.policy.queue_bytes_max {
+                return Some(Refusal::BytesFull { bytes: self.queue.bytes(), retry_after: frees() });
+            }
+        }
+        let (allowed, late) = too_late?;
+        Some(Refusal::WaitTooLong { predicted: predicted.until(now), allowed, cause, retry_after: seconds(late) })
+    }
+
+    /// When the entry would go by the fair order as it stands: an estimate, since later clients can still move it back.
+    fn predict(&self, entry: &Entry, now: Instant) -> (Instant, Cause) {
+        let ahead = self.queue.cost_ahead(entry.client, entry.weight, entry.arrival);
+        self.predict_after(ahead, entry.cost, now)
+    }
+
+    fn predict_after(&self, ahead: u64, cost: u32, now: Instant) -> (Instant, Cause) {
+        let mut latest = (self.bucket.predict(ahead, cost, now), Cause::Limits);
+        let mut consider = |at: Instant, cause| {
+            if at >= latest.0 && at > now {
+                latest = (at, cause);
+            }
+        };
+        consider(self.places.predict(ahead, now), Cause::Places);
+        consider(self.hold.unwrap_or(now), Cause::Hold);
+        if let State::Open { until } = self.breaker.state(now) {
+            consider(until, Cause::Breaker);
+        }
+        latest
+    }
+}
+
+/// Whole seconds for a Retry-After: rounded up, at least 1.
+fn seconds(wait: Duration) -> u64 {
+    whole_seconds_up(wait).max(1)
+}
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

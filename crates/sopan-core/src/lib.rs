@@ -12,4 +12,5 @@
 //! | [`breaker`] | is the upstream well enough to be asked? |
 //! | [`headers`] | which fields belong to one hop, and which may not be shown? |
 
+pub mod hints;
 pub mod time;

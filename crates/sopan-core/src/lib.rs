@@ -13,4 +13,6 @@
 //! | [`headers`] | which fields belong to one hop, and which may not be shown? |
 
 pub mod hints;
+pub mod policy;
+pub mod retry;
 pub mod time;

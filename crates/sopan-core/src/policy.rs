@@ -1,0 +1,7 @@
+//! Settings as the core trusts them: checked once, when they are made, and never again.
+
+mod error;
+mod retry;
+
+pub use error::PolicyError;
+pub use retry::{JitterKind, OnLongRetryAfter, RetryPolicy};

@@ -5,6 +5,7 @@
 //! and sending are the caller's.
 
 pub mod backoff;
+pub mod budget;
 
 use std::fmt;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use http::{Method, StatusCode};
 use crate::policy::{OnLongRetryAfter, RetryPolicy};
 
 pub use backoff::{Backoff, backoff_delay};
+pub use budget::Budget;
 
 /// The statuses that are retried whatever the settings add.
 const RETRIED: [StatusCode; 6] = [
@@ -150,7 +152,7 @@ pub enum Verdict {
 pub struct Again {
     /// How long to wait before it, counted from now.
     pub wait: Duration,
-    /// Whether the lane's budget must afford it. If it does not, that is [`Why::BudgetSpent`].
+    /// Whether the lane's [`Budget`] must afford it. If it does not, that is [`Why::BudgetSpent`].
     pub spends_budget: bool,
     /// How far the backoff has come with it, for the [`Situation`] of that attempt.
     pub backoff: Backoff,

@@ -45,7 +45,7 @@ pub struct RetryPolicy {
     pub total_timeout: Option<Duration>,
     /// The time from the start of one attempt to its response head; default 60 s.
     pub attempt_timeout: Duration,
-    /// Whether the retries of a lane are kept in proportion to its requests; default
+    /// Whether the retries of a lane are kept in proportion to its requests ([`Budget`](crate::retry::Budget)); default
     /// on.
     pub retry_budget: bool,
     /// The longest request body that is kept for sending it again, in bytes; default 1 MiB. A longer one streams and is

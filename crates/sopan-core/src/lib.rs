@@ -12,6 +12,7 @@
 //! | [`breaker`] | is the upstream well enough to be asked? |
 //! | [`headers`] | which fields belong to one hop, and which may not be shown? |
 
+pub mod breaker;
 pub mod hints;
 pub mod policy;
 pub mod retry;

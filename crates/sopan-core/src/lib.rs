@@ -13,6 +13,7 @@
 //! | [`headers`] | which fields belong to one hop, and which may not be shown? |
 
 pub mod breaker;
+pub mod headers;
 pub mod hints;
 pub mod policy;
 pub mod retry;

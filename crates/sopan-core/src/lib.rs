@@ -6,13 +6,22 @@
 //!
 //! | module | question it answers |
 //! |---|---|
-//! | [`time`] | what an instant is |
+//! | [`time`] | what is an instant? |
+//! | [`policy`] | which settings are allowed, and how are they written? |
+//! | [`bucket`] | may a request leave now, and if not, when? |
+//! | [`queue`] | who is next? |
+//! | [`lane`] | who goes, waits or is refused, all things taken together? |
 //! | [`hints`] | what does an answer say of the limits of its sender? |
 //! | [`retry`] | what follows an attempt: done, again after a while, or give up, and why? |
 //! | [`breaker`] | is the upstream well enough to be asked? |
 //! | [`headers`] | which fields belong to one hop, and which may not be shown? |
 
+pub mod breaker;
 pub mod bucket;
+pub mod headers;
+pub mod hints;
+pub mod lane;
 pub mod policy;
 pub mod queue;
+pub mod retry;
 pub mod time;

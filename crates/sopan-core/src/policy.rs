@@ -1,13 +1,19 @@
 //! Settings as the core trusts them: checked once, when they are made, and never again.
 //!
 //! Text forms that people type (`10/s burst 20`, `500ms`) are read here too, since the settings file, the command line
-//! and the documentation must all mean the same by them. Keys, files and flags are not known here.
+//! and the documentation must all mean the same by them. Files, flags and environments are not known here.
 
+mod breaker;
 mod duration;
-
+mod error;
+mod lane;
 mod limit;
+mod retry;
 
+pub use breaker::BreakerPolicy;
 pub use duration::{DurationError, parse_duration, show_duration};
-
+pub use error::PolicyError;
+pub use lane::{LIMITS_MAX, LanePolicy};
 pub(crate) use limit::reduce;
 pub use limit::{BURST_MAX, Limit, LimitError, Margin, Quota, Rate};
+pub use retry::{JitterKind, OnLongRetryAfter, RetryPolicy};

@@ -1,0 +1,248 @@
+//! What may not be shown.
+//!
+//! Both look only at names, since a secret does not look like one, and both err towards hiding: a log line that says too
+//! little can be mended by looking elsewhere, one that says too much cannot be taken back.
+
+use http::header::HeaderName;
+
+/// What the name of a field that holds a secret contains. `auth` covers `Authorization` and all its relatives, `cookie`
+/// also `Set-Cookie`, `key` also `X-Api-Key`.
+const SECRET_WORDS: [&str; 12] = [
+    "auth",
+    "bearer",
+    "cookie",
+    "credential",
+    "csrf",
+    "jwt",
+    "key",
+    "passw",
+    "secret",
+    "session",
+    "signature",
+    "token",
+];
+
+/// Whether the value of this field may not be shown: `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`,
+/// `X-Api-Key`, and whatever else is called like a key, token, secret, password, session or signature. A few harmless
+/// ones, such as `Idempotency-Key`, are hidden with them.
+///
+/// ```
+/// use http::header::{ACCEPT, AUTHORIZATION};
+/// use sopan_core::headers::is_secret;
+///
+/// assert!(is_secret(&AUTHORIZATION));
+/// assert!(!is_secret(&ACCEPT));
+/// ```
+pub fn is_secret(name: &HeaderName) -> bool {
+    SECRET_WORDS.iter().any(|word| name.as_str().contains(word))
+}
+
+/// A URL as it may be shown: without user and password, with `…` for every value of the query and for the fragment. Names
+/// in the query stay, since they tell what was asked.
+///
+/// It takes any text, also one that is no URL, because it is needed to say so.
+///
+/// ```
+/// use sopan_core::headers::redact_url;
+///
+/// let shown = redact_url("https://me:pw@api.example.com/v1/orders?page=2&api_key=abc");
+/// assert_eq!(shown, "https://api.example.com/v1/orders?page=…&api_key=…");
+/// ```
+pub fn redact_url(url: &str) -> String {
+    let (scheme, rest) = without_userinfo(url);
+    let (rest, fragment) = split_at_first(rest, '#');
+    let (place, query) = split_at_first(rest, '?');
+    let mut shown = format!("{scheme}{place}");
+    if let Some(query) = query {
+        let items: Vec<_> = query.split('&').map(redact_item).collect();
+        shown.push('?');
+        shown.push_str(&items.join("&"));
+    }
+    if fragment.is_some() {
+        shown.push_str("#…");
+    }
+    shown
+}
+
+/// `name=value` of a query, without the value. What has no `=` is a name alone.
+fn redact_item(item: &str) -> String {
+    match item.split_once('=') {
+        Some((name, _)) => format!("{name}=…"),
+        None => item.to_owned(),
+    }
+}
+
+fn split_at_first(text: &str, mark: char) -> (&str, Option<&str>) {
+    text.split_once(mark).map_or((text, None), |(before, after)| (before, Some(after)))
+}
+
+/// The scheme with its `://`, and what follows the user and password.
+fn without_userinfo(url: &str) -> (&str, &str) {
+    let (scheme, rest) = split_scheme(url);
+    // A path alone has neither; anything else begins with an authority, or with what was meant to be one.
+    if scheme.is_empty() && rest.starts_with('/') {
+        return (scheme, rest);
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let authority = &rest[..end];
+    let userinfo = match authority.rfind('@') {
+        // A password with an unescaped slash, `?` or `#` ends the authority too early: with its beginning for a port.
+        None if has_odd_port(authority) => rest.rfind('@'),
+        at => at,
+    };
+    (scheme, userinfo.map_or(rest, |at| &rest[at + 1..]))
+}
+
+/// `https://` and the rest; also `//` alone, by which a reference begins that keeps the scheme.
+fn split_scheme(url: &str) -> (&str, &str) {
+    let end = match url.find("://") {
+        Some(colon) if url[..colon].bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)) => {
+            colon + 3
+        }
+        _ if url.starts_with("//") => 2,
+        _ => 0,
+    };
+    url.split_at(end)
+}
+
+/// Whether what follows the last colon cannot be a port. The colons within `[::1]` are not of that kind.
+fn has_odd_port(authority: &str) -> bool {
+    let after_brackets = authority.rsplit(']').next().unwrap_or(authority);
+    let port = after_brackets.rsplit_once(':').map_or("", |(_, port)| port);
+    !port.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(url: &str, expected: &str) {
+        assert_eq!(redact_url(url), expected, "{url}");
+    }
+
+    #[test]
+    fn user_and_password_are_dropped() {
+        check("https://me:pw@api.test/v1", "https://api.test/v1");
+        check("https://me@api.test", "https://api.test");
+        check("redis://:pw@cache.test:6379/0", "redis://cache.test:6379/0");
+        check("https://me:p@w@api.test:8443/x", "https://api.test:8443/x");
+        check("https://me:pw@[::1]:8443/x", "https://[::1]:8443/x");
+        check("//me:pw@api.test/x", "//api.test/x");
+        check("me:pw@api.test:443", "api.test:443");
+        check("me:pw@api.test/x", "api.test/x");
+    }
+
+    #[test]
+    fn a_password_that_breaks_the_grammar_is_dropped_too() {
+        check("https://me:p/w@api.test/x", "https://api.test/x");
+        check("https://me:p?w@api.test/x", "https://api.test/x");
+        check("https://me:p#w@api.test/x", "https://api.test/x");
+        check("https:\\\\me:pw@api.test", "api.test");
+    }
+
+    #[test]
+    fn values_of_the_query_are_hidden_and_names_kept() {
+        check("https://api.test/v1?page=2&key=abc", "https://api.test/v1?page=…&key=…");
+        check("/v1?key=abc", "/v1?key=…");
+        check("/v1?a=1=2&b=", "/v1?a=…&b=…");
+        check("/v1?flag&a=1", "/v1?flag&a=…");
+        check("/v1?", "/v1?");
+        check("/v1?&&", "/v1?&&");
+        check("/v1?next=http://me:pw@other.test/?x=1", "/v1?next=…");
+        check("https://api.test?key=abc", "https://api.test?key=…");
+        check("https://api.test?mail=me@x.test", "https://api.test?mail=…");
+    }
+
+    #[test]
+    fn a_fragment_is_hidden() {
+        check("https://app.test/cb#access_token=abc", "https://app.test/cb#…");
+        check("/x?a=1#b?c=2", "/x?a=…#…");
+    }
+
+    #[test]
+    fn what_holds_no_secret_is_shown_as_it_is() {
+        for url in [
+            "",
+            "/",
+            "*",
+            "/a//b/%2F/;v=1",
+            "//cms/x",
+            "/@scope/name",
+            "https://registry.test/@scope/name",
+            "https://registry.test:8443/@scope/name",
+            "https://[::1]/@scope",
+            "https://[::1]:80/@scope",
+            "http://127.0.0.1:8000/v1/orders",
+            "not a url",
+        ] {
+            check(url, url);
+        }
+    }
+
+    #[test]
+    fn names_that_hold_secrets_are_known() {
+        for name in [
+            "authorization",
+            "proxy-authorization",
+            "cookie",
+            "set-cookie",
+            "x-api-key",
+            "apikey",
+            "ocp-apim-subscription-key",
+            "x-auth-token",
+            "x-amz-security-token",
+            "x-goog-api-key",
+            "x-csrf-token",
+            "x-shared-secret",
+            "x-password",
+            "x-session-id",
+            "x-hub-signature-256",
+            "authentication-info",
+        ] {
+            assert!(is_secret(&HeaderName::from_static(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_explain_a_request_are_shown() {
+        for name in [
+            "accept",
+            "cache-control",
+            "content-type",
+            "date",
+            "host",
+            "ratelimit",
+            "retry-after",
+            "server",
+            "user-agent",
+            "via",
+            "x-request-id",
+        ] {
+            assert!(!is_secret(&HeaderName::from_static(name)), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_secret_comes_through_wherever_it_stands(
+            host in "[a-z]{1,8}(:[0-9]{1,4})?",
+            path in "(/[a-z@:]{0,6}){0,3}",
+            names in proptest::collection::vec("[a-z]{1,5}", 0..4),
+            password in "[a-z@:]{0,3}SECRET[a-z:]{0,3}",
+        ) {
+            let query = names.iter().map(|name| format!("{name}={password}")).collect::<Vec<_>>().join("&");
+            let shown = redact_url(&format!("https://user:{password}@{host}{path}?{query}#{password}"));
+            prop_assert!(!shown.contains("SECRET"), "{}", shown);
+            let expected_start = format!("https://{host}{path}?");
+            prop_assert!(shown.starts_with(&expected_start), "{}", shown);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(url in ".*") {
+            redact_url(&url);
+        }
+    }
+}

@@ -196,9 +196,9 @@ const DEADLINE_GRACE: Duration = Duration::from_millis(1);
 /// A turn that was granted is written within this time if its connection is ready.
 const WRITING: Duration = Duration::from_micros(200);
 
-/// What is in the way of the first ticket, and until when if that is known.
-struct Obstacle {
-    cause: Cause,
+/// Something is in the way of a turn.
+struct Blocked {
+    /// Until when, if that is known; else some other event ends it, and the lane is stepped then.
     until: Option<Instant>,
 }
 
@@ -251,7 +251,7 @@ impl Lane {
         self.queue.remove(ticket);
     }
 
-    /// Counts bytes that a waiting request read ahead; false when there is no room, and nothing was counted.
+    /// Counts bytes that a waiting request has read ahead; answers whether more may be read.
     pub fn grow(&mut self, ticket: TicketId, bytes: u64) -> bool {
         self.queue.grow(ticket, bytes, self.policy.queue_bytes_max)
     }
@@ -263,10 +263,10 @@ impl Lane {
             return None;
         }
         self.expire(now, calls);
-        let obstacle = self.grant(now, calls);
+        let turn = self.grant(now, calls);
         let near = self.call_near(now, calls);
         let deadline = self.queue.first_deadline().map(|(at, _)| at.after(DEADLINE_GRACE));
-        [obstacle, near, deadline].into_iter().flatten().min()
+        [turn, near, deadline].into_iter().flatten().min()
     }
 
     /// The head of the turn's request was written at `at`: its tokens are spent.
@@ -299,19 +299,23 @@ impl Lane {
                 self.breaker.record(turn.permit, Health::Neither, now);
                 self.answered(&turn, now);
             }
-            Stage::Reserved => {
-                self.breaker.give_back(turn.permit);
-                self.bucket.give_back(turn.cost);
-                if let Some(client) = turn.client {
-                    self.queue.refund(client, turn.cost);
-                }
-                if let Some(restart) = self.restart.as_mut().filter(|r| turn.round == Some(r.id())) {
-                    restart.undo();
-                }
-            }
+            Stage::Reserved => self.undo(&turn),
         }
-        if self.places.free(turn.since, now) {
+        let Turn { since, .. } = turn;
+        if self.places.free(since, now) {
             self.clear_since = self.clear_since.max(now);
+        }
+    }
+
+    /// Undoes a turn that was never written: it costs nothing, neither tokens nor its client's place.
+    fn undo(&mut self, turn: &Turn) {
+        self.breaker.give_back(turn.permit);
+        self.bucket.give_back(turn.cost);
+        if let Some(client) = turn.client {
+            self.queue.refund(client, turn.cost);
+        }
+        if let Some(restart) = self.restart.as_mut().filter(|r| turn.round == Some(r.id())) {
+            restart.undo();
         }
     }
 
@@ -384,29 +388,29 @@ impl Lane {
     }
 
     /// Takes a turn if nothing is in the way. `waited`: whose it is, and since when it waits.
-    fn go(&mut self, cost: u32, waited: Option<(ClientId, Instant)>, now: Instant) -> Result<Turn, Obstacle> {
-        let blocked = |cause, until| Err(Obstacle { cause, until });
+    fn go(&mut self, cost: u32, waited: Option<(ClientId, Instant)>, now: Instant) -> Result<Turn, Blocked> {
+        let blocked = |until| Err(Blocked { until });
         if let Some(end) = self.hold {
-            return blocked(Cause::Hold, Some(end));
+            return blocked(Some(end));
         }
         if self.restart.as_ref().is_some_and(|r| !r.has_room()) {
-            return blocked(Cause::Hold, None);
+            return blocked(None);
         }
         if !self.places.has_room() {
-            return blocked(Cause::Places, None);
+            return blocked(None);
         }
         let due = match self.bucket.take(cost, now) {
             Take::Taken { due } => due,
-            Take::At(at) => return blocked(Cause::Limits, Some(at)),
+            Take::At(at) => return blocked(Some(at)),
             // Who holds the tokens will write soon, and the lane is stepped then; this is when to look if all goes well.
-            Take::Reserved(at) => return blocked(Cause::Limits, Some(at.max(now.after(WRITING)))),
+            Take::Reserved(at) => return blocked(Some(at.max(now.after(WRITING)))),
         };
         let permit = match self.breaker.permit(now) {
             Ok(permit) => permit,
             Err(refused) => {
                 self.bucket.give_back(cost);
                 self.clear_since = self.clear_since.max(refused.until.unwrap_or(now));
-                return blocked(Cause::Breaker, refused.until);
+                return blocked(refused.until);
             }
         };
         self.places.take();
@@ -436,7 +440,7 @@ impl Lane {
                     self.queue.grant(id);
                     calls.push(Call::Go(id, turn));
                 }
-                Err(obstacle) => return obstacle.until,
+                Err(blocked) => return blocked.until,
             }
         }
         None
@@ -530,6 +534,9 @@ impl Lane {
             }
         }
         let (allowed, late) = too_late?;
+        if allowed.is_zero() && visit == Visit::Again {
+            return Some(Refusal::WaitedTooLong { cause, retry_after: seconds(late) });
+        }
         Some(Refusal::WaitTooLong { predicted: predicted.until(now), allowed, cause, retry_after: seconds(late) })
     }
 

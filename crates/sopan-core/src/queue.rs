@@ -82,8 +82,9 @@ struct Client {
     line: Line,
 }
 
-/// Virtual time that a turn of cost 1 takes a client of weight 1; large, so that dividing by a weight rounds little.
-const TURN: u128 = 1 << 40;
+/// Virtual time that a turn of cost 1 takes a client of weight 1: a multiple of all numbers to 16, so that usual weights
+/// divide it exactly, and large, so that others round little.
+const TURN: u128 = 720_720 << 20;
 
 /// The tickets that wait for one upstream.
 #[derive(Debug, Default)]
@@ -185,17 +186,13 @@ impl Queue {
         self.tickets.find(id).map(|t| &t.entry)
     }
 
-    /// Counts `more` bytes to a ticket unless the queue would then hold more than `bytes_max`.
+    /// Counts `more` bytes to a ticket; answers whether the queue then holds less than `bytes_max`.
     pub fn grow(&mut self, id: TicketId, more: u64, bytes_max: u64) -> bool {
-        let fits = self.bytes.saturating_add(more) <= bytes_max;
-        match self.tickets.find_mut(id) {
-            Some(ticket) if fits => {
-                ticket.entry.bytes += more;
-                self.bytes += more;
-                true
-            }
-            _ => false,
+        if let Some(ticket) = self.tickets.find_mut(id) {
+            ticket.entry.bytes += more;
+            self.bytes += more;
         }
+        self.bytes < bytes_max
     }
 
     /// Notes that a ticket has been told that its turn is near; answers whether that is new.

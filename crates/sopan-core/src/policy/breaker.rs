@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::PolicyError;
+use super::duration::show_duration;
 use super::error::Checks;
 
 /// More probes at once than this are traffic, not a question.
@@ -64,8 +65,8 @@ impl BreakerPolicy {
         checks.require(
             self.window > self.min_span,
             "window",
-            format_args!("{:?}", self.window),
-            format!("more than min_span ({:?})", self.min_span),
+            show_duration(self.window),
+            format!("more than min_span ({})", show_duration(self.min_span)),
         );
         checks.require(!self.open_for.is_zero(), "open_for", "zero", "more than zero");
         checks.require((1..=PROBES).contains(&self.probes), "probes", self.probes, format!("1 to {PROBES}"));

@@ -64,6 +64,7 @@ pub(super) fn unit_nanos(unit: &str) -> Option<u64> {
 }
 
 /// A decimal number as billionths, so that nothing is rounded before the unit is known.
+#[derive(Clone, Copy)]
 pub(super) struct Decimal {
     /// The value times 10^9.
     pub(super) billionths: u128,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Limit, Margin};
+use super::error::Checks;
+use super::{Limit, Margin, PolicyError};
 
 /// The settings of a lane. The defaults are those of a proxy in front of one API.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,29 +45,45 @@ impl Default for LanePolicy {
     }
 }
 
-/// Settings of a lane that cannot be kept to.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LanePolicyError {
-    /// Nothing would ever leave.
-    #[error("max_in_flight is 0, so nothing would ever leave; allowed are 1 or more, or unlimited")]
-    NoPlaces,
-    /// More limits than anybody's API has.
-    #[error("{0} limits are too many; allowed are up to {LIMITS_MAX} for one upstream")]
-    TooManyLimits(usize),
-}
-
 impl LanePolicy {
-    /// Whether the lane can be run with these settings.
+    /// Whether these settings can be kept to.
     ///
     /// # Errors
-    /// The first that cannot be kept to.
-    pub fn validate(&self) -> Result<(), LanePolicyError> {
-        if self.max_in_flight == Some(0) {
-            return Err(LanePolicyError::NoPlaces);
-        }
-        if self.limits.len() > LIMITS_MAX {
-            return Err(LanePolicyError::TooManyLimits(self.limits.len()));
-        }
-        Ok(())
+    /// Everything that is outside of what is allowed, each with its key, its value and what is allowed.
+    pub fn validate(&self) -> Result<(), Vec<PolicyError>> {
+        let mut checks = Checks::default();
+        checks.require(self.max_in_flight != Some(0), "max_in_flight", 0, "1 or more, or unlimited");
+        let limits = self.limits.len();
+        checks.require(limits <= LIMITS_MAX, "the number of limits", limits, format!("up to {LIMITS_MAX}"));
+        checks.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_as_documented_and_allowed() {
+        let policy = LanePolicy::default();
+        assert_eq!(policy.validate(), Ok(()));
+        assert_eq!(policy.limits, ["10/s burst 20".parse().unwrap()]);
+        assert_eq!((policy.headroom, policy.rate_margin.millionths()), (1, 1000));
+        assert_eq!((policy.waiting_max, policy.queue_bytes_max, policy.max_in_flight), (1000, 64 << 20, None));
+        assert_eq!((policy.wait_max, policy.max_hold), (Some(Duration::from_secs(30)), Duration::from_secs(3600)));
+    }
+
+    #[test]
+    fn what_cannot_be_kept_to_is_refused() {
+        let limits = vec!["1/s".parse().unwrap(); 17];
+        let policy = LanePolicy { max_in_flight: Some(0), limits, ..LanePolicy::default() };
+        let wrong: Vec<_> = policy.validate().unwrap_err().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            wrong,
+            [
+                "max_in_flight is 0; allowed is 1 or more, or unlimited",
+                "the number of limits is 17; allowed is up to 16"
+            ]
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::PolicyError;
+use super::duration::show_duration;
 use super::error::Checks;
 use crate::hints::Reader;
 
@@ -117,15 +118,15 @@ impl RetryPolicy {
         checks.require(
             self.backoff_cap >= self.backoff_base,
             "backoff_cap",
-            format_args!("{:?}", self.backoff_cap),
-            format!("backoff_base ({:?}) or more", self.backoff_base),
+            show_duration(self.backoff_cap),
+            format!("backoff_base ({}) or more", show_duration(self.backoff_base)),
         );
         // NaN is in no range, so it is refused here too.
         checks.require((0.0..=1.0).contains(&self.jitter), "jitter", self.jitter, "0 to 1");
         checks.require(
             self.on_long_retry_after == OnLongRetryAfter::GiveUp || !self.max_retry_after.is_zero(),
             "max_retry_after",
-            format_args!("{:?}", self.max_retry_after),
+            show_duration(self.max_retry_after),
             "more than zero where a longer Retry-After is capped to it",
         );
         checks.require(self.total_timeout != Some(Duration::ZERO), "total_timeout", "zero", "more than zero");
@@ -197,7 +198,7 @@ mod tests {
         check(|p| p.backoff_cap = p.backoff_base, &[]);
         let total = "replay_bytes_total is 1024; allowed is replay_bytes_max (1048576) or more";
         check(|p| p.replay_bytes_total = 1024, &[total]);
-        let zero = "max_retry_after is 0ns; allowed is more than zero where a longer Retry-After is capped to it";
+        let zero = "max_retry_after is 0s; allowed is more than zero where a longer Retry-After is capped to it";
         check(|p| p.max_retry_after = Duration::ZERO, &[]);
         check(|p| (p.max_retry_after, p.on_long_retry_after) = (Duration::ZERO, OnLongRetryAfter::Cap), &[zero]);
     }

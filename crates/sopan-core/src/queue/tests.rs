@@ -112,15 +112,15 @@ fn an_undone_turn_gives_the_place_back() {
 }
 
 #[test]
-fn bytes_are_bounded() {
+fn bytes_are_counted_until_their_ticket_leaves() {
     let mut queue = Queue::new();
     let id = queue.insert(entry(1, 1));
-    assert!(queue.grow(id, 90, 100));
-    assert!(!queue.grow(id, 1, 100));
+    assert!(queue.grow(id, 0, 100) && queue.grow(id, 89, 100));
+    assert!(!queue.grow(id, 1, 100), "full");
     assert_eq!(queue.bytes(), 100);
     queue.remove(id);
-    assert!(!queue.grow(id, 1, 100), "a ticket that left holds nothing");
-    assert_eq!(queue.bytes(), 0);
+    queue.grow(id, 50, 100);
+    assert_eq!(queue.bytes(), 0, "a ticket that left holds nothing");
 }
 
 #[test]

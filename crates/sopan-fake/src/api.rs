@@ -58,7 +58,8 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 ///   id makes two orders, see [`FakeApi::orders_created`].
 /// - `GET /_fake/log`, `DELETE /_fake/log`: the log. Not counted by limits, faults or itself.
 ///
-/// Where GET is allowed, HEAD is too. A request that is no HTTP/1 gets a bare 400 and counts nowhere.
+/// Where GET is allowed, HEAD is too. A request that is no HTTP/1 gets a bare 400 and counts nowhere; what exactly was
+/// wrong with it is a question for [`script`](crate::script).
 #[derive(Debug)]
 pub struct FakeApi {
     settings: Settings,

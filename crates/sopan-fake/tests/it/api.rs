@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
 use sopan_fake::{FakeApi, Limit, RetryAfter, Settings, Window};
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::time::{Instant, sleep};
 
 use crate::client::Client;
@@ -360,6 +360,15 @@ async fn who_asks_before_sending_a_body_is_refused_before_it_or_told_to_go_on() 
     let mut client = connect(&api);
     assert_eq!(client.ask(&head).await.status, 100);
     assert_eq!(client.ask(body).await.status, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_closed_client_still_gets_its_answer() {
+    let api = FakeApi::new(Settings { delay: Duration::from_secs(1), ..Settings::default() });
+    let mut client = connect(&api);
+    client.send(&format!("GET {HEALTH} HTTP/1.1\r\nHost: u\r\n\r\n")).await;
+    client.io.shutdown().await.unwrap();
+    assert_eq!(client.answer(true).await.unwrap().status, 200);
 }
 
 #[tokio::test(start_paused = true)]

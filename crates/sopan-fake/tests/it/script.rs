@@ -177,6 +177,16 @@ async fn an_early_answer_leaves_the_body_on_the_wire_until_it_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_unread_body_holds_its_sender_back() {
+    let upstream = Upstream::in_process(|_| Answer::json(200, "{}").early().after(10 * SECOND));
+    let mut client = Client::new(upstream.connect());
+    client.send("PUT / HTTP/1.1\r\nHost: u\r\nContent-Length: 100000\r\n\r\n").await;
+    sleep(SECOND).await;
+    let body = "x".repeat(100_000);
+    assert!(timeout(8 * SECOND, client.send(&body)).await.is_err(), "the whole body was taken");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_body_refused_early_is_still_read_before_the_next_request() {
     let upstream = Upstream::in_process(|request| match request.number {
         1 => Answer::status(413).early(),

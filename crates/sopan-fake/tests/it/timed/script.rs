@@ -25,6 +25,20 @@ async fn a_scripted_upstream_sends_fin_and_rst() {
 }
 
 #[tokio::test]
+async fn a_close_is_fin_even_with_a_body_unread() {
+    let refused = Answer::status(413).early().after(Duration::from_millis(50)).close();
+    let upstream = Upstream::listen(move |_| refused.clone()).await;
+    let mut client = Client::new(TcpStream::connect(upstream.address()).await.unwrap());
+    client.send("PUT / HTTP/1.1\r\nHost: u\r\nContent-Length: 9\r\n\r\n").await;
+    upstream.arrived(1).await;
+    client.send("unread").await;
+    upstream.answered(1).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let (text, end) = client.rest().await;
+    assert!(text.starts_with("HTTP/1.1 413 ") && end.is_ok(), "{text:?} {end:?}");
+}
+
+#[tokio::test]
 async fn a_scripted_upstream_tells_fin_from_rst() {
     for (is_reset, how) in [(false, Farewell::Closed), (true, Farewell::Reset)] {
         let upstream = Upstream::listen(|_| Answer::nothing().hang()).await;

@@ -1,1 +1,27 @@
-//! placeholder
+//! The upstream double of sopan's demos and tests. It imports nothing of the product, so that it can judge it.
+//!
+//! Two upstreams that answer different questions:
+//! - [`FakeApi`] is a small order API with limits and faults on order. It says whether a client keeps to a limit,
+//!   counted as strictly as the strictest vendor would, and its log is the oracle of what arrived and when.
+//! - [`script`] plays any upstream byte by byte and records every request raw. It says what exactly was sent, on which
+//!   connection, and how the client takes a fault at a chosen byte.
+//!
+//! Both read tokio's clock only and both run over a socket or in process over [`tokio::io::duplex`]: in process the
+//! clock can be paused, so that a wait of an hour takes no time. A paused clock and a real socket do not go together.
+
+mod api;
+mod clock;
+mod dice;
+pub mod http_date;
+mod io;
+mod json;
+mod limits;
+mod log;
+mod orders;
+pub mod script;
+mod settings;
+
+pub use api::FakeApi;
+pub use limits::{Limit, UnknownName, Window};
+pub use log::Entry;
+pub use settings::{Cut, RetryAfter, Settings};

@@ -1,0 +1,472 @@
+//! The fake rate-limited API: what an order API of a small shop would be, with limits and faults on order.
+//!
+//! One lock decides about a request at the instant at which its head is in: which fault it meets, whether the limits
+//! grant it, how long it is delayed, and its place in the log. Everything after that is straight: read the body, find
+//! the answer, wait, send. So what the log says is what the limits counted, in the same order and at the same instants.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, DATE, EXPECT, LOCATION, RETRY_AFTER, SERVER};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::clock::Clock;
+use crate::dice::Dice;
+use crate::http_date;
+use crate::io::{Io, Knife, Place};
+use crate::json;
+use crate::limits::{Limiter, Take};
+use crate::log::{Entry, EntryId, Log};
+use crate::orders::{CREATED_MAX, ORDERS_PATH, PAGE_SIZE_MAX, Shop};
+use crate::settings::{RetryAfter, Settings};
+
+const HEALTH_PATH: &str = "/api/v1/health";
+/// Everything below it talks about the fake itself and is never counted.
+const FAKE_PREFIX: &str = "/_fake/";
+const LOG_PATH: &str = "/_fake/log";
+
+/// A longer request body is not read to its end.
+const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// What a planned 429 asks to wait.
+const PLANNED_WAIT: Duration = Duration::from_secs(1);
+
+/// When no connection can be accepted (out of file descriptors, say), the next attempt comes after this.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// The fake API.
+///
+/// - `GET /api/v1/health`
+/// - `GET /api/v1/orders?page=N&size=M`: a collection in pages. `next` is path and query of the next page, relative to
+///   the server, and null on the last one.
+/// - `GET /api/v1/orders/ID`: one order.
+/// - `POST /api/v1/orders` with `{"client_id": "…"}`: creates an order and answers 201 with it. Twice the same client
+///   id makes two orders, see [`FakeApi::orders_created`].
+/// - `GET /_fake/log`, `DELETE /_fake/log`: the log. Not counted by limits, faults or itself.
+///
+/// Where GET is allowed, HEAD is too. A request that is no HTTP/1 gets a bare 400 and counts nowhere; what exactly was
+/// wrong with it is a question for [`script`](crate::script).
+#[derive(Debug)]
+pub struct FakeApi {
+    settings: Settings,
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+/// What requests change.
+#[derive(Debug)]
+struct State {
+    /// Planned for the next requests, and for how many.
+    planned: VecDeque<(Planned, u64)>,
+    limiter: Limiter,
+    dice: Dice,
+    log: Log,
+    shop: Shop,
+}
+
+/// What the settings want for the first requests.
+#[derive(Debug, Clone, Copy)]
+enum Planned {
+    RateLimit,
+    Fail,
+    Cut(Fault),
+}
+
+/// What happens to the answer of a request that was served.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    DropBeforeHead,
+    DropInHead,
+    DropAfterHead,
+    Truncate,
+}
+
+/// What was decided about a request when its head was in.
+#[derive(Debug)]
+struct Decided {
+    verdict: Verdict,
+    entry: EntryId,
+    at: Duration,
+    delay: Duration,
+}
+
+#[derive(Debug)]
+enum Verdict {
+    RateLimited { wait: Duration },
+    Failed,
+    Serve(Option<Fault>),
+}
+
+impl FakeApi {
+    /// An API that starts now: its limits are full and its windows begin.
+    ///
+    /// # Panics
+    /// Where a limit holds a zero.
+    pub fn new(settings: Settings) -> Arc<Self> {
+        let planned = [
+            (Planned::RateLimit, settings.rate_limit_first),
+            (Planned::Fail, settings.fail_first),
+            (Planned::Cut(Fault::DropBeforeHead), settings.drop_before_head_first),
+            (Planned::Cut(Fault::DropInHead), settings.drop_in_head_first),
+            (Planned::Cut(Fault::DropAfterHead), settings.drop_after_head_first),
+            (Planned::Cut(Fault::Truncate), settings.truncate_first),
+        ];
+        let state = State {
+            planned: planned.into(),
+            limiter: Limiter::new(&settings.limits, settings.window),
+            dice: Dice::new(settings.seed),
+            log: Log::new(settings.log_entries_max),
+            shop: Shop::new(settings.orders_total),
+        };
+        let clock = Clock::start(settings.wall_start.unwrap_or_else(SystemTime::now));
+        Arc::new(Self { settings, clock, state: Mutex::new(state) })
+    }
+
+    /// Serves what the listener accepts until `stop` is ready; then all connections are closed where they stand.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: impl Future<Output = ()>) {
+        let mut stop = pin!(stop);
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                () = &mut stop => return,
+                Some(_) = connections.join_next() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((socket, _)) => {
+                    // A cut must not depend on when the kernel thinks it worth sending a small segment.
+                    let _ = socket.set_nodelay(true);
+                    let reset = |socket: &TcpStream| drop(socket.set_zero_linger());
+                    connections.spawn(Arc::clone(&self).serve_socket(socket, reset));
+                }
+                Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+            }
+        }
+    }
+
+    /// Serves one connection to its end. With one half of a [`tokio::io::duplex`] a test needs no socket and can pause
+    /// the clock.
+    pub async fn serve_io(self: Arc<Self>, io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        self.serve_socket(io, |_| ()).await;
+    }
+
+    /// What was asked since the start or since the log was cleared, in order of arrival.
+    pub fn log(&self) -> Vec<Entry> {
+        self.state.lock().log.entries()
+    }
+
+    /// Forgets what was asked so far. Limits and planned faults go on.
+    pub fn clear_log(&self) {
+        self.state.lock().log.clear();
+    }
+
+    /// How many orders each client id has created: more than one means that a request was sent twice.
+    pub fn orders_created(&self) -> BTreeMap<String, u64> {
+        self.state.lock().shop.created_by()
+    }
+
+    async fn serve_socket<T>(self: Arc<Self>, socket: T, prepare_reset: fn(&T))
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let knife = Knife::default();
+        let io = Io::new(socket, knife.clone(), prepare_reset);
+        let service = service_fn(|request| {
+            let (api, knife) = (Arc::clone(&self), knife.clone());
+            async move { Ok::<_, Infallible>(api.answer(request, &knife).await) }
+        });
+        // A client that sends its request and closes its half still gets the answer. The date is ours, because hyper's
+        // would not follow a paused clock.
+        let served = http1::Builder::new()
+            .half_close(true)
+            .title_case_headers(true)
+            .auto_date_header(false)
+            .serve_connection(io, service)
+            .await;
+        // Broken connections are ordinary here: clients leave, and cuts are made on purpose.
+        drop(served);
+    }
+
+    /// The whole life of one request.
+    async fn answer(&self, request: Request<Incoming>, knife: &Knife) -> Response<Full<Bytes>> {
+        if request.uri().path().starts_with(FAKE_PREFIX) {
+            return self.answer_about_itself(&request).into_response(self.wall_now());
+        }
+        let decided = self.decide(&request);
+        let (head, body) = request.into_parts();
+        // Whoever asks first whether to send a body is refused before it, as by any server that means it.
+        let body_is_wanted = matches!(decided.verdict, Verdict::Serve(_)) || !head.headers.contains_key(EXPECT);
+        let body = if body_is_wanted { read(body).await } else { Ok(Bytes::new()) };
+        let (reply, fault) = match decided.verdict {
+            Verdict::RateLimited { wait } => (self.rate_limited(decided.at.saturating_add(wait), wait), None),
+            Verdict::Failed => (Reply::error(500, "server_error", "Terjadi kesalahan pada server."), None),
+            Verdict::Serve(fault) => (self.route(&head, body), fault),
+        };
+        if !matches!(fault, Some(Fault::DropBeforeHead | Fault::DropInHead)) {
+            self.state.lock().log.answered(decided.entry, reply.status.as_u16());
+        }
+        if !decided.delay.is_zero() {
+            tokio::time::sleep(decided.delay).await;
+        }
+        if let Some(fault) = fault {
+            let body_bytes = if head.method == Method::HEAD { 0 } else { reply.body.len() as u64 };
+            knife.set(fault.place(body_bytes), self.settings.cut);
+        }
+        reply.into_response(self.wall_now())
+    }
+
+    /// Decides about a request whose head has just come in, and logs it.
+    fn decide(&self, request: &Request<Incoming>) -> Decided {
+        let path = request.uri().path_and_query().map_or("*", |path| path.as_str()).to_owned();
+        let mut state = self.state.lock();
+        // The clock is read under the lock, so that instants come in the order of the log and of the limits.
+        let at = self.clock.elapsed();
+        let verdict = state.verdict(at);
+        let entry = Entry {
+            status: None,
+            method: request.method().as_str().to_owned(),
+            path,
+            at_us: self.clock.wall_micros(at),
+        };
+        let entry = state.log.push(entry);
+        let delay = self.settings.delay.saturating_add(state.dice.up_to(self.settings.delay_jitter));
+        Decided { verdict, entry, at, delay }
+    }
+
+    fn answer_about_itself(&self, request: &Request<Incoming>) -> Reply {
+        match (request.uri().path(), request.method()) {
+            (LOG_PATH, &Method::GET | &Method::HEAD) => Reply::json(200, &self.log()),
+            (LOG_PATH, &Method::DELETE) => {
+                self.clear_log();
+                Reply::empty(204)
+            }
+            (LOG_PATH, _) => Reply::method_not_allowed("GET, HEAD, DELETE"),
+            _ => Reply::not_found(),
+        }
+    }
+
+    /// The answer of a healthy API. `body` is what was sent, unless it was too long or broke off.
+    fn route(&self, head: &http::request::Parts, body: Result<Bytes, Unread>) -> Reply {
+        let is_get = matches!(head.method, Method::GET | Method::HEAD);
+        match head.uri.path() {
+            HEALTH_PATH if is_get => Reply::json(200, &json!({"status": "ok"})),
+            HEALTH_PATH => Reply::method_not_allowed("GET, HEAD"),
+            ORDERS_PATH if is_get => self.list_orders(head.uri.query().unwrap_or_default()),
+            ORDERS_PATH if head.method == Method::POST => self.create_order(body),
+            ORDERS_PATH => Reply::method_not_allowed("GET, HEAD, POST"),
+            path => match path.strip_prefix(ORDERS_PATH).and_then(|rest| rest.strip_prefix('/')) {
+                Some(id) if is_get => self.show_order(id),
+                Some(_) => Reply::method_not_allowed("GET, HEAD"),
+                None => Reply::not_found(),
+            },
+        }
+    }
+
+    fn list_orders(&self, query: &str) -> Reply {
+        let number = whole_number(query, "page", 1);
+        let size = whole_number(query, "size", self.settings.page_size);
+        match (number, size) {
+            (Some(number @ 1..), Some(size @ 1..=PAGE_SIZE_MAX)) => {
+                Reply::json(200, &self.state.lock().shop.page(number, size))
+            }
+            (Some(1..), _) => Reply::bad_request(&format!("size harus bilangan bulat dari 1 sampai {PAGE_SIZE_MAX}.")),
+            _ => Reply::bad_request("page harus bilangan bulat mulai dari 1."),
+        }
+    }
+
+    fn show_order(&self, id: &str) -> Reply {
+        let order = parse_whole(id).and_then(|id| self.state.lock().shop.single(id));
+        order.map_or_else(Reply::not_found, |order| Reply::json(200, &order))
+    }
+
+    fn create_order(&self, body: Result<Bytes, Unread>) -> Reply {
+        let body = match body {
+            Ok(body) => body,
+            Err(Unread::TooLong) => return Reply::error(413, "too_large", "Isi permintaan terlalu besar."),
+            Err(Unread::BrokeOff) => return Reply::bad_request("Isi permintaan terputus."),
+        };
+        let client_id = serde_json::from_slice::<serde_json::Value>(&body)
+            .ok()
+            .and_then(|sent| Some(sent.get("client_id")?.as_str()?.to_owned()));
+        let Some(client_id) = client_id else {
+            return Reply::bad_request("Isi permintaan harus objek JSON dengan client_id berupa teks.");
+        };
+        let created = self.state.lock().shop.create(client_id, self.wall_now());
+        let Some(order) = created else {
+            return Reply::error(507, "store_full", &format!("Paling banyak {CREATED_MAX} pesanan baru."));
+        };
+        let location = format!("{ORDERS_PATH}/{}", order.id());
+        Reply::json(201, &order).with(LOCATION, &location)
+    }
+
+    /// A refusal that says to come again at `due`, which is `wait` after the request came in.
+    fn rate_limited(&self, due: Duration, wait: Duration) -> Reply {
+        let reply = Reply::error(429, "rate_limited", "Terlalu banyak permintaan.");
+        let whole_second = |at: SystemTime| {
+            let since_epoch = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            SystemTime::UNIX_EPOCH + Duration::from_secs(seconds_up(since_epoch))
+        };
+        let date = whole_second(self.clock.wall(due));
+        match self.settings.retry_after {
+            RetryAfter::Seconds => reply.with(RETRY_AFTER, &seconds_up(wait).to_string()),
+            RetryAfter::Imf => reply.with(RETRY_AFTER, &http_date::imf(date)),
+            RetryAfter::Rfc850 => reply.with(RETRY_AFTER, &http_date::rfc850(date)),
+            RetryAfter::Asctime => reply.with(RETRY_AFTER, &http_date::asctime(date)),
+            RetryAfter::Garbage => reply.with(RETRY_AFTER, "not-a-date"),
+            RetryAfter::None => reply,
+        }
+    }
+
+    fn wall_now(&self) -> SystemTime {
+        self.clock.wall(self.clock.elapsed())
+    }
+}
+
+impl State {
+    /// What one request meets at `now`. What the order is, and what costs a token, is written at [`Settings`].
+    fn verdict(&mut self, now: Duration) -> Verdict {
+        while self.planned.front().is_some_and(|(_, left)| *left == 0) {
+            self.planned.pop_front();
+        }
+        match self.planned.front_mut() {
+            Some((Planned::RateLimit, left)) => {
+                *left -= 1;
+                Verdict::RateLimited { wait: PLANNED_WAIT }
+            }
+            Some((Planned::Fail, left)) => {
+                *left -= 1;
+                self.limiter.take(now);
+                Verdict::Failed
+            }
+            later => match (self.limiter.take(now), later) {
+                (Take::RetryAfter(wait), _) => Verdict::RateLimited { wait },
+                (Take::Granted, Some((Planned::Cut(fault), left))) => {
+                    *left -= 1;
+                    Verdict::Serve(Some(*fault))
+                }
+                (Take::Granted, _) => Verdict::Serve(None),
+            },
+        }
+    }
+}
+
+impl Fault {
+    fn place(self, body_bytes: u64) -> Place {
+        match self {
+            Self::DropBeforeHead => Place::BeforeHead,
+            Self::DropInHead => Place::InHead,
+            Self::DropAfterHead => Place::AfterHead,
+            Self::Truncate => Place::InBody(body_bytes / 2),
+        }
+    }
+}
+
+/// An answer before it is dressed for the wire.
+#[derive(Debug)]
+struct Reply {
+    status: StatusCode,
+    fields: Vec<(http::HeaderName, String)>,
+    body: Bytes,
+}
+
+impl Reply {
+    fn empty(status: u16) -> Self {
+        let status = StatusCode::from_u16(status).expect("our own status codes are valid");
+        Self { status, fields: Vec::new(), body: Bytes::new() }
+    }
+
+    fn json<T: Serialize>(status: u16, body: &T) -> Self {
+        Self { body: json::line(body), ..Self::empty(status) }
+    }
+
+    fn error(status: u16, error: &str, message: &str) -> Self {
+        /// A struct and not a map, because the order of its keys is promised.
+        #[derive(Serialize)]
+        struct Problem<'a> {
+            error: &'a str,
+            message: &'a str,
+        }
+        Self::json(status, &Problem { error, message })
+    }
+
+    fn bad_request(message: &str) -> Self {
+        Self::error(400, "bad_request", message)
+    }
+
+    fn not_found() -> Self {
+        Self::error(404, "not_found", "Alamat tidak ditemukan.")
+    }
+
+    fn method_not_allowed(allowed: &str) -> Self {
+        Self::error(405, "method_not_allowed", "Metode tidak diizinkan.").with(ALLOW, allowed)
+    }
+
+    fn with(mut self, name: http::HeaderName, value: &str) -> Self {
+        self.fields.push((name, value.to_owned()));
+        self
+    }
+
+    fn into_response(self, now: SystemTime) -> Response<Full<Bytes>> {
+        let has_body = !self.body.is_empty();
+        let mut response = Response::new(Full::new(self.body));
+        *response.status_mut() = self.status;
+        let fields = response.headers_mut();
+        fields.insert(SERVER, HeaderValue::from_static("TokoKitaAPI/1.0"));
+        fields.insert(DATE, field_value(&http_date::imf(now)));
+        if has_body {
+            fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+        }
+        for (name, value) in self.fields {
+            fields.append(name, field_value(&value));
+        }
+        response
+    }
+}
+
+fn field_value(value: &str) -> HeaderValue {
+    HeaderValue::from_str(value).expect("our own field values are printable ASCII")
+}
+
+/// Why a request's body is not there.
+#[derive(Debug)]
+enum Unread {
+    TooLong,
+    BrokeOff,
+}
+
+async fn read(body: Incoming) -> Result<Bytes, Unread> {
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(Unread::TooLong),
+        Err(_) => Err(Unread::BrokeOff),
+    }
+}
+
+/// The parameter `name` of a query; `default` where it is missing, none where it is not a whole number.
+fn whole_number(query: &str, name: &str, default: u64) -> Option<u64> {
+    let mut values = query.split('&').filter_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    values.next().map_or(Some(default), parse_whole)
+}
+
+/// Digits only: unlike `str::parse`, no sign.
+fn parse_whole(digits: &str) -> Option<u64> {
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+fn seconds_up(span: Duration) -> u64 {
+    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
+}

@@ -292,6 +292,7 @@ impl Lane {
     }
 
     /// The turn is over, whatever became of it: what was not written is given back, and its place is free.
+    #[allow(clippy::needless_pass_by_value, reason = "a finished turn must not be used again")]
     pub fn finish(&mut self, turn: Turn, now: Instant) {
         match turn.stage {
             Stage::Answered => {}
@@ -301,8 +302,7 @@ impl Lane {
             }
             Stage::Reserved => self.undo(&turn),
         }
-        let Turn { since, .. } = turn;
-        if self.places.free(since, now) {
+        if self.places.free(turn.since, now) {
             self.clear_since = self.clear_since.max(now);
         }
     }

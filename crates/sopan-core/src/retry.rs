@@ -189,6 +189,10 @@ pub enum Why {
         /// What was left of the total time.
         left: Duration,
     },
+    /// The lane gave no turn for another attempt before the time was over. Never given by [`decide`]: it is what the caller
+    /// says when the lane refuses.
+    #[error("there was no turn for another attempt in time")]
+    NoTurn,
     /// The lane's retry budget is spent. Never given by [`decide`]: it is what the caller says after asking the budget.
     #[error("retry budget of this upstream is spent")]
     BudgetSpent,

@@ -1,1 +1,34 @@
-//! placeholder
+//! The engine of sopan: a polite HTTP client that paces, waits its turn, retries where that is safe, and explains.
+//!
+//! [`Upstream`] is one API with its limits; [`exchange::call`] is one request to it. [`ApiClient`] is the comfortable door
+//! for a program: `get_json` and nothing else to think about. What it decides is in `sopan-core`; what it does is here.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`exchange`] | the straight line from request to answer |
+//! | `dispatcher` | the only loop that waits its turn |
+//! | `transport` | connections, and HTTP over them |
+//! | [`body`] | request bodies that can be sent again |
+//! | [`refusal`] | every answer that sopan gives by itself |
+//! | [`event`] | what became of an exchange, for whoever counts or logs |
+//! | [`clock`], [`jitter`] | the only readers of time and of chance |
+
+pub mod body;
+mod client;
+pub mod clock;
+mod dispatcher;
+mod error;
+pub mod event;
+pub mod exchange;
+pub mod jitter;
+pub mod refusal;
+mod transport;
+mod upstream;
+
+pub use client::{ApiClient, Builder};
+pub use error::Error;
+pub use sopan_core::hints::parse_retry_after;
+pub use sopan_core::policy::RetryPolicy;
+pub use sopan_core::retry::backoff_delay;
+pub use transport::{Dial, Roots, Stream, Target, TargetError, TlsError};
+pub use upstream::{Settings, SetupError, Surroundings, Upstream};

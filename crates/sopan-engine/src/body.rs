@@ -1,0 +1,191 @@
+//! A request's body: read while its request waits, kept so that it can be sent again, streamed when it is too long.
+//!
+//! A [`Body`] belongs to the exchange; each attempt gets an [`AttemptBody`], which first repeats what was kept and then goes
+//! on with what the client still sends. Up to `replay_bytes_max` is kept (`replay_bytes_total` over all exchanges); a longer
+//! body streams, and cannot be sent again after its first byte.
+
+mod replay;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use replay::Replay;
+
+/// Where a request's body comes from.
+#[derive(Debug, Default)]
+pub enum Source {
+    /// There is none.
+    #[default]
+    Empty,
+    /// All of it is here.
+    Bytes(Bytes),
+    /// A client sends it.
+    Incoming(Incoming),
+}
+
+/// A body that could not be sent to its end because the client did not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// The client broke off.
+    #[error("the client broke off its request body")]
+    Broken,
+    /// The client fell silent for longer than `idle_timeout`.
+    #[error("the client fell silent in the middle of its request body")]
+    Silent,
+}
+
+/// What all exchanges of a process keep for replay, bounded together.
+#[derive(Debug)]
+pub struct ReplayBudget {
+    max: u64,
+    used: AtomicU64,
+}
+
+impl ReplayBudget {
+    /// A budget of so many bytes.
+    pub fn new(max: u64) -> Self {
+        Self { max, used: AtomicU64::new(0) }
+    }
+
+    fn take(&self, bytes: u64) -> bool {
+        let room = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.max);
+        self.used.fetch_update(Relaxed, Relaxed, room).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// The bounds of a body.
+#[derive(Debug, Clone)]
+pub(crate) struct Bounds {
+    pub(crate) replay_bytes_max: u64,
+    pub(crate) budget: Arc<ReplayBudget>,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) clock: Clock,
+}
+
+/// A request's body, as the exchange holds it.
+#[derive(Debug)]
+pub(crate) enum Body {
+    Empty,
+    Replay(Arc<Mutex<Replay>>),
+}
+
+impl Body {
+    pub(crate) fn new(source: Source, bounds: Bounds) -> Self {
+        match source {
+            Source::Empty => Self::Empty,
+            Source::Incoming(incoming) if http_body::Body::is_end_stream(&incoming) => Self::Empty,
+            source => Self::Replay(Arc::new(Mutex::new(Replay::new(source, bounds)))),
+        }
+    }
+
+    /// The body of the next attempt. The attempt before it must be over.
+    pub(crate) fn attempt(&self) -> AttemptBody {
+        match self {
+            Self::Empty => AttemptBody::Empty,
+            Self::Replay(replay) => {
+                replay.lock().rewind();
+                AttemptBody::Replay(Arc::clone(replay))
+            }
+        }
+    }
+
+    /// Whether it can be sent whole once more.
+    pub(crate) fn is_replayable(&self) -> bool {
+        self.with(true, |replay| replay.is_replayable())
+    }
+
+    /// Why it could not be sent to its end.
+    pub(crate) fn error(&self) -> Option<BodyError> {
+        self.with(None, |replay| replay.error())
+    }
+
+    /// How long bytes of it have been moving since the last call, so that no time-out need count that.
+    pub(crate) fn take_moved(&self) -> Duration {
+        self.with(Duration::ZERO, Replay::take_moved)
+    }
+
+    /// Reads ahead what may be kept while the request waits; ready only when the client broke off. `room` counts the bytes
+    /// of each piece and answers whether more may be read.
+    pub(crate) fn poll_read_ahead(&self, cx: &mut Context<'_>, room: impl FnMut(u64) -> bool) -> Poll<()> {
+        self.with(Poll::Pending, |replay| replay.poll_read_ahead(cx, room))
+    }
+
+    fn with<T>(&self, empty: T, ask: impl FnOnce(&mut Replay) -> T) -> T {
+        match self {
+            Self::Empty => empty,
+            Self::Replay(replay) => ask(&mut replay.lock()),
+        }
+    }
+}
+
+/// The body of one attempt.
+#[derive(Debug)]
+pub(crate) enum AttemptBody {
+    Empty,
+    Replay(Arc<Mutex<Replay>>),
+}
+
+impl http_body::Body for AttemptBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.get_mut() {
+            Self::Empty => Poll::Ready(None),
+            Self::Replay(replay) => replay.lock().poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Replay(replay) => replay.lock().is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Replay(replay) => replay.lock().size_hint(),
+        }
+    }
+}
+
+/// What a body consists of, piece by piece.
+#[derive(Debug, Clone)]
+enum Piece {
+    Data(Bytes),
+    Trailers(HeaderMap),
+}
+
+impl Piece {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Data(bytes) => bytes.len() as u64,
+            Self::Trailers(fields) => {
+                fields.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
+            }
+        }
+    }
+
+    fn into_frame(self) -> Frame<Bytes> {
+        match self {
+            Self::Data(bytes) => Frame::data(bytes),
+            Self::Trailers(fields) => Frame::trailers(fields),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The state behind a body: what was read and kept, and what is still to come.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use sopan_core::time::Instant;
+use tokio::time::Sleep;
+
+use super::{BodyError, Bounds, Piece, Source};
+
+#[derive(Debug)]
+pub(crate) struct Replay {
+    source: Source,
+    ended: bool,
+    error: Option<BodyError>,
+    /// What was read. While it is all kept, attempts walk over it; once it is not, they take pieces out.
+    pieces: VecDeque<Piece>,
+    /// Bytes in `pieces`, counted against the budget.
+    held: u64,
+    /// Whether everything read so far is in `pieces`.
+    kept: bool,
+    /// Whether an attempt has taken something that is kept no more.
+    spent: bool,
+    /// The next piece of the attempt under way.
+    next: usize,
+    size: SizeHint,
+    /// When bytes last moved, and how long they have been moving since that was last asked.
+    last_move: Option<Instant>,
+    moved: Duration,
+    silence: Option<Pin<Box<Sleep>>>,
+    bounds: Bounds,
+}
+
+impl Replay {
+    pub(super) fn new(source: Source, bounds: Bounds) -> Self {
+        let size = match &source {
+            Source::Empty => SizeHint::with_exact(0),
+            Source::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Incoming(incoming) => incoming.size_hint(),
+        };
+        let mut replay = Self {
+            source,
+            ended: false,
+            error: None,
+            pieces: VecDeque::new(),
+            held: 0,
+            kept: size.lower() <= bounds.replay_bytes_max,
+            spent: false,
+            next: 0,
+            size,
+            last_move: None,
+            moved: Duration::ZERO,
+            silence: None,
+            bounds,
+        };
+        if let Source::Bytes(bytes) = &mut replay.source {
+            // The caller holds them anyway, so keeping them costs nothing, however long they are.
+            let bytes = std::mem::take(bytes);
+            (replay.kept, replay.ended) = (true, true);
+            replay.pieces.extend((!bytes.is_empty()).then_some(Piece::Data(bytes)));
+        }
+        replay
+    }
+
+    pub(super) fn rewind(&mut self) {
+        self.next = 0;
+        self.last_move = Some(self.bounds.clock.now());
+    }
+
+    pub(super) fn is_replayable(&self) -> bool {
+        self.error.is_none() && !self.spent
+    }
+
+    pub(super) fn error(&self) -> Option<BodyError> {
+        self.error
+    }
+
+    pub(super) fn take_moved(&mut self) -> Duration {
+        std::mem::take(&mut self.moved)
+    }
+
+    pub(super) fn is_end_stream(&self) -> bool {
+        self.ended && self.next >= self.pieces.len() && self.error.is_none()
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        self.size
+    }
+
+    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if self.next >= self.pieces.len() && !self.ended {
+            match self.poll_piece(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(Ok(None)) => {}
+                Poll::Ready(Ok(Some(piece))) => self.keep(piece),
+            }
+        }
+        let piece = if self.kept {
+            self.next += 1;
+            self.pieces.get(self.next - 1).cloned()
+        } else {
+            self.take_next()
+        };
+        self.note_move();
+        Poll::Ready(piece.map(|p| Ok(p.into_frame())))
+    }
+
+    pub(super) fn poll_read_ahead(&mut self, cx: &mut Context<'_>, mut room: impl FnMut(u64) -> bool) -> Poll<()> {
+        while self.kept && !self.ended && self.held < self.bounds.replay_bytes_max && room(0) {
+            match self.poll_piece(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Ok(None)) => {}
+                Poll::Ready(Ok(Some(piece))) => {
+                    room(piece.len());
+                    self.keep(piece);
+                }
+            }
+        }
+        Poll::Pending
+    }
+
+    /// The next piece from the client.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Piece>, BodyError>> {
+        if let Some(error) = self.error {
+            return Poll::Ready(Err(error));
+        }
+        let Source::Incoming(incoming) = &mut self.source else {
+            self.ended = true;
+            return Poll::Ready(Ok(None));
+        };
+        match Pin::new(incoming).poll_frame(cx) {
+            Poll::Pending => self.poll_silence(cx).map(Err),
+            Poll::Ready(None) => {
+                self.end();
+                Poll::Ready(Ok(None))
+            }
+            Poll::Ready(Some(Err(_))) => Poll::Ready(Err(self.fail(BodyError::Broken))),
+            Poll::Ready(Some(Ok(frame))) => {
+                self.silence = None;
+                let piece = match frame.into_data() {
+                    Ok(bytes) => Piece::Data(bytes),
+                    Err(frame) => Piece::Trailers(frame.into_trailers().unwrap_or_default()),
+                };
+                Poll::Ready(Ok(Some(piece)))
+            }
+        }
+    }
+
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
+        let idle_timeout = self.bounds.idle_timeout;
+        let silence = self.silence.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle_timeout)));
+        match silence.as_mut().poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) => Poll::Ready(self.fail(BodyError::Silent)),
+        }
+    }
+
+    fn keep(&mut self, piece: Piece) {
+        let bytes = piece.len();
+        if self.kept {
+            if self.held + bytes <= self.bounds.replay_bytes_max && self.bounds.budget.take(bytes) {
+                self.held += bytes;
+            } else {
+                self.let_go();
+            }
+        }
+        self.pieces.push_back(piece);
+    }
+
+    /// From here on pieces are taken out as they are sent: those already sent are not needed any more.
+    fn let_go(&mut self) {
+        self.kept = false;
+        for _ in 0..self.next.min(self.pieces.len()) {
+            self.spent = true;
+            self.take_out();
+        }
+        self.next = 0;
+    }
+
+    fn take_next(&mut self) -> Option<Piece> {
+        let piece = self.take_out()?;
+        self.spent = true;
+        Some(piece)
+    }
+
+    fn take_out(&mut self) -> Option<Piece> {
+        let piece = self.pieces.pop_front()?;
+        let bytes = piece.len().min(self.held);
+        self.held -= bytes;
+        self.bounds.budget.give_back(bytes);
+        Some(piece)
+    }
+
+    fn note_move(&mut self) {
+        let now = self.bounds.clock.now();
+        if let Some(last) = self.last_move.replace(now) {
+            self.moved += now.since(last);
+        }
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.silence = None;
+        self.source = Source::Empty;
+    }
+
+    fn fail(&mut self, error: BodyError) -> BodyError {
+        self.end();
+        self.error = Some(error);
+        error
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        self.bounds.budget.give_back(self.held);
+    }
+}

@@ -1,0 +1,178 @@
+//! The comfortable door for a program: ask for JSON, politely, and get it or a clear error.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use http::header::ACCEPT;
+use http::{HeaderValue, Request, Uri};
+use serde::de::DeserializeOwned;
+use sopan_core::policy::{Limit, RetryPolicy};
+use sopan_core::queue::ClientId;
+use tokio::task::AbortHandle;
+
+use crate::body::Source;
+use crate::error::Error;
+use crate::exchange::{self, Inbound, Sink};
+use crate::transport::Target;
+use crate::upstream::{Settings, SetupError, Surroundings, Upstream};
+
+/// A client of one API that keeps to its limits and repeats what failed where that is right.
+///
+/// ```no_run
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use sopan_engine::ApiClient;
+///
+/// let api = ApiClient::builder("https://api.example.com")?.limit("10/s burst 20".parse()?).build()?;
+/// let orders: serde_json::Value = api.get_json("/api/v1/orders?page=1").await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// It waits for its turn as long as it takes, and that time does not count in `total_timeout`; requests are spaced over all
+/// clones. It may be cloned and shared freely.
+#[derive(Clone)]
+pub struct ApiClient {
+    upstream: Arc<Upstream>,
+    body_bytes_max: u64,
+    _background: Arc<AbortOnDrop>,
+}
+
+/// Settings of an [`ApiClient`] to be.
+#[derive(Debug)]
+pub struct Builder {
+    settings: Settings,
+    around: Surroundings,
+    limits: Vec<Limit>,
+    body_bytes_max: u64,
+}
+
+/// The longest body that `get_json` reads, unless told otherwise.
+const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+impl ApiClient {
+    /// Settings for the API at this URL, such as `https://api.example.com/v2`. Without a limit it sends `10/s burst 20`.
+    ///
+    /// # Errors
+    /// A URL that is none of an API.
+    pub fn builder(url: &str) -> Result<Builder, Error> {
+        let target = Target::parse(url).map_err(|e| Error::permanent(e.to_string()))?;
+        let mut settings = Settings::new(target);
+        settings.lane.wait_max = None;
+        settings.waits_count = false;
+        Ok(Builder { settings, around: Surroundings::default(), limits: Vec::new(), body_bytes_max: BODY_BYTES_MAX })
+    }
+
+    /// Gets a resource as JSON. `path` begins with a slash and may hold a query.
+    ///
+    /// # Errors
+    /// [`Error::Transient`] if it may succeed later, [`Error::Permanent`] if something must be mended first: a status
+    /// from 400 to 499, a body that is no such JSON or is too long, a path that is none.
+    pub async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        let url = sopan_core::headers::redact_url(&format!("{}{path}", self.upstream.target()));
+        let mut body = Body { bytes: Vec::new(), max: self.body_bytes_max };
+        let answer = exchange::collect(&self.upstream, inbound(path)?, &mut body).await;
+        let answer = answer.map_err(|e| Error::permanent(format!("the answer from {url} cannot be used: {e}")))?;
+        if let Some(error) = Error::of(&answer, &url) {
+            return Err(error);
+        }
+        serde_json::from_slice(&body.bytes)
+            .map_err(|e| Error::permanent(format!("the answer from {url} is not the JSON that was expected: {e}")))
+    }
+}
+
+fn inbound(path: &str) -> Result<Inbound, Error> {
+    let uri: Uri = match path.parse() {
+        Ok(uri) if path.starts_with('/') => uri,
+        _ => return Err(Error::permanent(format!("`{path}` is not a path; write for example /orders?page=1"))),
+    };
+    let mut request = Request::new(Source::Empty);
+    *request.uri_mut() = uri;
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+    Ok(Inbound { request, client: ClientId(0), weight: 1 })
+}
+
+impl Builder {
+    /// Keeps to this limit too; the first one replaces the default.
+    #[must_use]
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.limits.push(limit);
+        self
+    }
+
+    /// Repeats failed requests by this policy.
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.settings.retry = policy;
+        self
+    }
+
+    /// Reads bodies of at most so many bytes; 64 MiB unless told otherwise.
+    #[must_use]
+    pub fn body_bytes_max(mut self, bytes: u64) -> Self {
+        self.body_bytes_max = bytes;
+        self
+    }
+
+    /// Changes any other setting.
+    #[must_use]
+    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Lives in other surroundings than the machine's: for tests.
+    #[must_use]
+    pub fn surroundings(mut self, around: Surroundings) -> Self {
+        self.around = around;
+        self
+    }
+
+    /// The client. Must be called inside of a tokio runtime, in which its turns are kept.
+    ///
+    /// # Errors
+    /// Settings outside of what is allowed, or TLS that cannot be set up.
+    pub fn build(mut self) -> Result<ApiClient, SetupError> {
+        if !self.limits.is_empty() {
+            self.settings.lane.limits = self.limits;
+        }
+        let (upstream, background) = Upstream::start(self.settings, self.around)?;
+        let background = Arc::new(AbortOnDrop(tokio::spawn(background).abort_handle()));
+        Ok(ApiClient { upstream, body_bytes_max: self.body_bytes_max, _background: background })
+    }
+}
+
+impl fmt::Debug for ApiClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ApiClient({})", self.upstream.target())
+    }
+}
+
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A body in memory, up to a bound.
+struct Body {
+    bytes: Vec<u8>,
+    max: u64,
+}
+
+impl Sink for Body {
+    fn restart(&mut self) -> io::Result<()> {
+        self.bytes.clear();
+        Ok(())
+    }
+
+    fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        if (self.bytes.len() + piece.len()) as u64 > self.max {
+            return Err(io::Error::other(format!("it is longer than {} bytes (body_bytes_max)", self.max)));
+        }
+        self.bytes.extend_from_slice(piece);
+        Ok(())
+    }
+}

@@ -1,0 +1,328 @@
+//! The only loop that waits its turn: it wakes exactly the next ticket at the exact instant.
+//!
+//! The [`Dispatcher`] keeps a [`lane::Lane`] behind one short lock. Everything that happens to the lane, an arrival, a
+//! written head, an answer, is followed by a step of it on the spot, in whatever task it happened, and wakes those whom it
+//! concerns; the loop in [`Dispatcher::run`] is there for what happens by itself, when a token comes due, a hold or a
+//! deadline ends. Nobody polls, and nobody is woken in vain.
+//!
+//! A [`Ticket`] that is dropped leaves the queue, a [`Turn`] that is dropped gives back what was not written, and its
+//! place: so a client that hangs up costs nothing.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sopan_core::breaker::Health;
+use sopan_core::lane::{self, Call, Enter, Lane, Refusal, Snapshot, Visit};
+use sopan_core::queue::{Entry, TicketId};
+use sopan_core::time::Instant;
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+
+/// What a waiting ticket is told.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// Its turn is near.
+    Prepare,
+    /// Its turn has come.
+    Go(Turn),
+    /// It will not go.
+    Refused(Refusal),
+}
+
+/// What an exchange gets that wants to send.
+#[derive(Debug)]
+pub(crate) enum Entered {
+    Go(Turn),
+    Wait(Ticket),
+    Refused(Refusal),
+}
+
+/// A lane that many tasks share.
+#[derive(Debug)]
+pub(crate) struct Dispatcher {
+    shared: Mutex<Shared>,
+    bell: Arc<Notify>,
+    /// The lane's count of holds, to be looked at without the lock.
+    holds: AtomicU64,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+struct Shared {
+    lane: Lane,
+    /// Whom to tell, by the ticket's index.
+    waiters: Vec<Option<Arc<Waiter>>>,
+    calls: Vec<Call>,
+    /// When the loop will look again by itself.
+    armed: Instant,
+}
+
+/// What a ticket was told and has not heard yet.
+#[derive(Debug, Default)]
+struct Waiter(Mutex<WaiterState>);
+
+#[derive(Debug, Default)]
+struct WaiterState {
+    waker: Option<Waker>,
+    called: bool,
+    verdict: Option<Verdict>,
+}
+
+#[derive(Debug)]
+enum Verdict {
+    Go(lane::Turn),
+    Refused(Refusal),
+}
+
+impl Dispatcher {
+    pub(crate) fn new(lane: Lane, clock: Clock) -> Self {
+        let shared = Shared { lane, waiters: Vec::new(), calls: Vec::new(), armed: Instant::NEVER };
+        Self { shared: Mutex::new(shared), bell: Arc::default(), holds: AtomicU64::new(0), clock }
+    }
+
+    /// Serves the lane until the dispatcher is gone.
+    pub(crate) async fn run(dispatcher: Weak<Self>) {
+        let Some((clock, bell)) = dispatcher.upgrade().map(|d| (d.clock, Arc::clone(&d.bell))) else { return };
+        let mut timer = clock.timer();
+        // The dispatcher itself is not kept while the loop sleeps; it rings when it goes.
+        while let Some(next) = dispatcher.upgrade().map(|d| d.rearm()) {
+            let mut bell = pin!(bell.notified());
+            let mut sleep = pin!(timer.sleep_until(next));
+            poll_fn(|cx| {
+                let rung = bell.as_mut().poll(cx).is_ready();
+                if rung || sleep.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+    }
+
+    /// An exchange wants to send.
+    pub(crate) fn enter(self: &Arc<Self>, entry: Entry, visit: Visit) -> Entered {
+        self.act(|shared, now| match shared.lane.enter(entry, visit, now) {
+            Enter::Go(turn) => Entered::Go(self.turn(turn)),
+            Enter::Wait(id) => Entered::Wait(self.ticket(id, shared.waiter(id))),
+            Enter::Refused(refusal) => Entered::Refused(refusal),
+        })
+    }
+
+    /// An attempt failed before it had a turn.
+    pub(crate) fn unconnected(&self) {
+        self.act(|shared, now| shared.lane.unconnected(now));
+    }
+
+    /// Whether the traffic affords a retry; if so, it is spent.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.act(|shared, now| shared.lane.withdraw(now))
+    }
+
+    /// Until when the lane is held.
+    pub(crate) fn held_until(&self) -> Option<Instant> {
+        self.shared.lock().lane.held_until()
+    }
+
+    pub(crate) fn set_connect_time(&self, measured: Duration) {
+        self.act(|shared, _| shared.lane.set_connect_time(measured));
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.shared.lock().lane.snapshot(self.clock.now())
+    }
+
+    fn turn(self: &Arc<Self>, turn: lane::Turn) -> Turn {
+        Turn { dispatcher: Arc::clone(self), turn: Some(turn) }
+    }
+
+    fn ticket(self: &Arc<Self>, id: TicketId, waiter: Arc<Waiter>) -> Ticket {
+        Ticket { dispatcher: Arc::clone(self), id, waiter, over: false }
+    }
+
+    /// Does something to the lane, then whatever follows from it, and wakes those whom it concerns after the lock.
+    fn act<T>(&self, act: impl FnOnce(&mut Shared, Instant) -> T) -> T {
+        let mut wakers = Vec::new();
+        let mut shared = self.shared.lock();
+        // Read under the lock, so that the lane sees time in order.
+        let now = self.clock.now();
+        let done = act(&mut shared, now);
+        let next = shared.step(now, &mut wakers);
+        self.holds.store(shared.lane.holds(), Ordering::Release);
+        let sooner = next < shared.armed;
+        shared.armed = shared.armed.min(next);
+        drop(shared);
+        wakers.into_iter().for_each(Waker::wake);
+        if sooner {
+            self.bell.notify_one();
+        }
+        done
+    }
+
+    /// Does what is due by itself; answers when the loop must look again.
+    fn rearm(&self) -> Instant {
+        let mut wakers = Vec::new();
+        let mut shared = self.shared.lock();
+        let now = self.clock.now();
+        let next = shared.step(now, &mut wakers);
+        shared.armed = next;
+        drop(shared);
+        wakers.into_iter().for_each(Waker::wake);
+        next
+    }
+}
+
+impl Drop for Dispatcher {
+    fn drop(&mut self) {
+        self.bell.notify_one();
+    }
+}
+
+impl Shared {
+    /// A place for what a new ticket is told.
+    fn waiter(&mut self, id: TicketId) -> Arc<Waiter> {
+        if self.waiters.len() <= id.index() {
+            self.waiters.resize_with(id.index() + 1, || None);
+        }
+        let waiter = Arc::<Waiter>::default();
+        self.waiters[id.index()] = Some(Arc::clone(&waiter));
+        waiter
+    }
+
+    fn step(&mut self, now: Instant, wakers: &mut Vec<Waker>) -> Instant {
+        let next = self.lane.step(now, &mut self.calls).unwrap_or(Instant::NEVER);
+        for call in self.calls.drain(..) {
+            // A ticket that goes or is refused has left the queue, and its index may be used again at once.
+            let (id, verdict) = match call {
+                Call::Prepare(id) => (id, None),
+                Call::Go(id, turn) => (id, Some(Verdict::Go(turn))),
+                Call::Refuse(id, refusal) => (id, Some(Verdict::Refused(refusal))),
+            };
+            let place = &mut self.waiters[id.index()];
+            let waiter = if verdict.is_some() { place.take() } else { place.clone() };
+            wakers.extend(waiter.and_then(|w| w.tell(verdict)));
+        }
+        next
+    }
+}
+
+impl Waiter {
+    fn tell(&self, verdict: Option<Verdict>) -> Option<Waker> {
+        let mut state = self.0.lock();
+        match verdict {
+            None => state.called = true,
+            verdict => state.verdict = verdict,
+        }
+        state.waker.take()
+    }
+}
+
+/// A place in the queue, left when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    dispatcher: Arc<Dispatcher>,
+    id: TicketId,
+    waiter: Arc<Waiter>,
+    over: bool,
+}
+
+impl Ticket {
+    /// Waits for news; each is told once, and after a turn or a refusal there is none.
+    pub(crate) fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<News> {
+        let mut state = self.waiter.0.lock();
+        let Some(verdict) = state.verdict.take() else {
+            if std::mem::take(&mut state.called) {
+                return Poll::Ready(News::Prepare);
+            }
+            if !state.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
+                state.waker = Some(cx.waker().clone());
+            }
+            return Poll::Pending;
+        };
+        drop(state);
+        self.over = true;
+        Poll::Ready(match verdict {
+            Verdict::Go(turn) => News::Go(self.dispatcher.turn(turn)),
+            Verdict::Refused(refusal) => News::Refused(refusal),
+        })
+    }
+
+    /// Says whether it could go at once.
+    pub(crate) fn ready(&self, ready: bool) {
+        self.dispatcher.act(|shared, _| shared.lane.ready(self.id, ready));
+    }
+
+    /// Counts bytes that were read ahead; answers whether more may be.
+    pub(crate) fn grow(&self, bytes: u64) -> bool {
+        self.dispatcher.shared.lock().lane.grow(self.id, bytes)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        // Under the lane's lock nobody can tell it anything meanwhile.
+        self.dispatcher.act(|shared, now| match self.waiter.0.lock().verdict.take() {
+            Some(Verdict::Go(turn)) => shared.lane.finish(turn, now),
+            Some(Verdict::Refused(_)) => {}
+            None => {
+                shared.lane.leave(self.id);
+                shared.waiters[self.id.index()] = None;
+            }
+        });
+    }
+}
+
+/// The permission to send one request; finished when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    dispatcher: Arc<Dispatcher>,
+    turn: Option<lane::Turn>,
+}
+
+impl Turn {
+    /// Whether a hold has come since it was granted, so that it must not be written any more.
+    pub(crate) fn is_revoked(&self) -> bool {
+        let holds = self.dispatcher.holds.load(Ordering::Acquire);
+        self.turn.as_ref().is_none_or(|turn| turn.holds() != holds)
+    }
+
+    /// Its head was written at `at`.
+    pub(crate) fn written(&mut self, at: Instant) {
+        self.dispatcher.act(|shared, _| {
+            if let Some(turn) = &mut self.turn {
+                shared.lane.written(turn, at);
+            }
+        });
+    }
+
+    /// Its answer has come, or will not come.
+    pub(crate) fn settle(&mut self, health: Health, hold: Option<Duration>) {
+        self.dispatcher.act(|shared, now| {
+            if let Some(turn) = &mut self.turn {
+                shared.lane.settle(turn, health, hold, now);
+            }
+        });
+    }
+
+    /// The body of its answer broke off.
+    pub(crate) fn cut(&self) {
+        self.dispatcher.act(|shared, now| {
+            if let Some(turn) = &self.turn {
+                shared.lane.cut(turn, now);
+            }
+        });
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.dispatcher.act(|shared, now| shared.lane.finish(turn, now));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What became of an exchange, for metrics, logs and people. Who is told decides what to do with it.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{Method, StatusCode, Uri};
+use sopan_core::retry::Outcome;
+
+/// One exchange that has ended.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// The request's method.
+    pub method: Method,
+    /// The request's target as the client sent it; show it redacted.
+    pub uri: Uri,
+    /// The status that the client got.
+    pub status: StatusCode,
+    /// The reason of a refusal, if sopan answered by itself.
+    pub refused: Option<&'static str>,
+    /// How long it waited: for turns, and before retries.
+    pub wait: Duration,
+    /// Attempts that had a turn.
+    pub attempts: u32,
+    /// How long the upstream took, over all attempts, from the written head to the answer's.
+    pub upstream: Duration,
+    /// From the arrival to the end of the answer.
+    pub total: Duration,
+    /// Bytes of the answer's body that were passed on.
+    pub bytes: u64,
+    /// Whether the answer was passed on to its end.
+    pub whole: bool,
+}
+
+/// Is told what happens. Called on the request's own path, so it must be quick and must not block.
+pub trait Observer: fmt::Debug + Send + Sync + 'static {
+    /// An attempt has ended.
+    fn attempted(&self, outcome: &Outcome);
+    /// An exchange has ended.
+    fn ended(&self, event: &Event);
+}
+
+/// Looks away.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn attempted(&self, _: &Outcome) {}
+    fn ended(&self, _: &Event) {}
+}

@@ -1,0 +1,259 @@
+//! Waiting for a turn: a place in the queue, a connection before the turn comes, and the body read meanwhile.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::header::EXPECT;
+use sopan_core::breaker::Health;
+use sopan_core::lane::{self, Visit};
+use sopan_core::retry::Outcome;
+use sopan_core::time::Instant;
+
+use super::send::{Unanswered, lost_attempt};
+use super::{Attempt, Exchange, Failed, Next};
+use crate::body::{Body, BodyError};
+use crate::dispatcher::{Entered, News, Ticket, Turn};
+use crate::refusal::Failure;
+use crate::transport::{Conn, ConnectFailure, Transport};
+
+/// Why an exchange gets no turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stop {
+    /// The lane will not have it.
+    Refused(lane::Refusal),
+    /// The client did not finish its request.
+    Body(BodyError),
+    /// The time for the whole exchange is over.
+    TotalTimeout,
+}
+
+/// Why there is no turn with a connection to use it on.
+enum NoTurn {
+    Stopped(Stop),
+    Unconnected(ConnectFailure),
+}
+
+impl From<Stop> for NoTurn {
+    fn from(stop: Stop) -> Self {
+        Self::Stopped(stop)
+    }
+}
+
+impl Exchange<'_> {
+    /// One attempt: a turn, a connection, and what came of sending.
+    pub(super) async fn attempt(&mut self, next: Next) -> Attempt {
+        let (mut turn, mut conn) = match self.turn(next).await {
+            Ok(pair) => pair,
+            Err(NoTurn::Stopped(stop)) => return Attempt::Stopped(stop),
+            Err(NoTurn::Unconnected(failure)) => {
+                self.story.attempts += 1;
+                self.upstream.dispatcher.unconnected();
+                return Attempt::Failed(unconnected(&failure));
+            }
+        };
+        self.story.attempts += 1;
+        match self.send(&mut turn, &mut conn).await {
+            Ok(response) => Attempt::Answered(response, conn, turn),
+            Err(unanswered) => self.unanswered(unanswered, &mut turn),
+        }
+    }
+
+    fn unanswered(&mut self, unanswered: Unanswered, turn: &mut Turn) -> Attempt {
+        if let Some(error) = self.body.error() {
+            turn.settle(Health::Neither, None);
+            return Attempt::Stopped(Stop::Body(error));
+        }
+        let failed = match unanswered {
+            Unanswered::TotalTimeout => {
+                turn.settle(Health::Failure, None);
+                return Attempt::Stopped(Stop::TotalTimeout);
+            }
+            Unanswered::TimedOut => {
+                Failed { outcome: Outcome::TimedOut, failure: Some(Failure::ResponseTimeout), reason: String::new() }
+            }
+            Unanswered::Lost(lost) => {
+                let repeatable = !lost.sent || self.head.method().is_idempotent() || self.has_key();
+                if lost.stale && repeatable && self.body.is_replayable() {
+                    self.story.attempts -= 1;
+                    return Attempt::Stale;
+                }
+                lost_attempt(&lost)
+            }
+        };
+        turn.settle(Health::of(&failed.outcome), None);
+        Attempt::Failed(failed)
+    }
+
+    /// Waits for a turn, and has a connection when it comes.
+    async fn turn(&mut self, next: Next) -> Result<(Turn, Conn), NoTurn> {
+        let Next { mut visit, since, fresh } = next;
+        let begun = self.now();
+        loop {
+            let entered = self.upstream.dispatcher.enter(self.entry(since), visit);
+            let (turn, conn) = match entered {
+                Entered::Refused(refusal) => return Err(Stop::Refused(refusal).into()),
+                Entered::Go(turn) => (turn, None),
+                Entered::Wait(ticket) => {
+                    let waiting = Waiting::new(ticket, &self.upstream.transport, fresh, self.now());
+                    let result = waiting.wait(self).await;
+                    self.waited(begun, true);
+                    result?
+                }
+            };
+            let conn = match conn {
+                Some(conn) => conn,
+                None => self.connect(fresh).await?,
+            };
+            if !turn.is_revoked() {
+                return Ok((turn, conn));
+            }
+            // A hold came after the turn was granted: it takes its place again.
+            self.upstream.transport.put(conn);
+            visit = Visit::Again;
+        }
+    }
+
+    /// A connection for a turn that has come already.
+    async fn connect(&self, fresh: bool) -> Result<Conn, NoTurn> {
+        let conn = self.upstream.transport.connection(fresh, self.deadline).await;
+        match conn {
+            Ok(conn) => {
+                self.note_connect_time(&conn);
+                Ok(conn)
+            }
+            Err(ConnectFailure::Deadline) => Err(Stop::TotalTimeout.into()),
+            Err(failure) => Err(NoTurn::Unconnected(failure)),
+        }
+    }
+
+    fn note_connect_time(&self, conn: &Conn) {
+        if !conn.is_reused() {
+            self.upstream.dispatcher.set_connect_time(self.upstream.transport.connect_time());
+        }
+    }
+
+    pub(super) fn has_key(&self) -> bool {
+        self.head.headers().contains_key(super::IDEMPOTENCY_KEY)
+    }
+}
+
+type Connecting = Pin<Box<dyn Future<Output = Result<Conn, ConnectFailure>> + Send>>;
+
+/// A ticket in the queue, with the connection that it gets before its turn.
+struct Waiting {
+    ticket: Ticket,
+    transport: Arc<Transport>,
+    fresh: bool,
+    connecting: Option<Connecting>,
+    conn: Option<Conn>,
+    /// Since when it has the connection.
+    held_since: Instant,
+}
+
+/// A connection that the upstream closes sooner than this, before a request was sent on it, is a failed one: connecting
+/// anew at once would go on for ever.
+const CLOSED_TOO_SOON: Duration = Duration::from_secs(1);
+
+impl Waiting {
+    fn new(ticket: Ticket, transport: &Arc<Transport>, fresh: bool, now: Instant) -> Self {
+        let transport = Arc::clone(transport);
+        Self { ticket, transport, fresh, connecting: None, conn: None, held_since: now }
+    }
+
+    async fn wait(mut self, exchange: &Exchange<'_>) -> Result<(Turn, Option<Conn>), NoTurn> {
+        let reads_ahead = !exchange.head.headers().contains_key(EXPECT);
+        poll_fn(|cx| {
+            if reads_ahead && self.body_broke(&exchange.body, cx) {
+                return Poll::Ready(Err(Stop::Body(exchange.body.error().unwrap_or(BodyError::Broken)).into()));
+            }
+            loop {
+                match self.ticket.poll_news(cx) {
+                    Poll::Ready(News::Go(turn)) => return Poll::Ready(Ok((turn, self.conn.take()))),
+                    Poll::Ready(News::Refused(refusal)) => return Poll::Ready(Err(Stop::Refused(refusal).into())),
+                    Poll::Ready(News::Prepare) => self.prepare(),
+                    Poll::Pending => {}
+                }
+                // Being ready may bring the turn at once, so the news is asked for again.
+                match self.poll_connection(exchange, cx) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(failure)) => return Poll::Ready(Err(NoTurn::Unconnected(failure))),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        })
+        .await
+    }
+
+    fn body_broke(&self, body: &Body, cx: &mut Context<'_>) -> bool {
+        body.poll_read_ahead(cx, |bytes| self.ticket.grow(bytes)).is_ready()
+    }
+
+    fn prepare(&mut self) {
+        let (transport, fresh) = (Arc::clone(&self.transport), self.fresh);
+        self.connecting = Some(Box::pin(async move { transport.connection(fresh, None).await }));
+    }
+
+    /// Ready when the connection has come, or has gone and another is on its way.
+    fn poll_connection(&mut self, exchange: &Exchange<'_>, cx: &mut Context<'_>) -> Poll<Result<(), ConnectFailure>> {
+        if let Some(connecting) = &mut self.connecting {
+            let Poll::Ready(result) = connecting.as_mut().poll(cx) else { return Poll::Pending };
+            self.connecting = None;
+            let conn = result?;
+            exchange.note_connect_time(&conn);
+            self.held_since = exchange.now();
+            self.conn = Some(conn);
+            self.ticket.ready(true);
+            return Poll::Ready(Ok(()));
+        }
+        let Some(conn) = &mut self.conn else { return Poll::Pending };
+        if conn.is_alive(cx) {
+            return Poll::Pending;
+        }
+        let too_soon = !conn.is_reused() && exchange.now().since(self.held_since) < CLOSED_TOO_SOON;
+        self.conn = None;
+        self.ticket.ready(false);
+        if too_soon {
+            return Poll::Ready(Err(ConnectFailure::Io(io::ErrorKind::ConnectionReset.into())));
+        }
+        self.prepare();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // A connection that was not needed serves another.
+        if let Some(conn) = self.conn.take() {
+            self.transport.put(conn);
+        }
+    }
+}
+
+fn unconnected(failure: &ConnectFailure) -> Failed {
+    let (kind, reason) = match failure {
+        ConnectFailure::TimedOut | ConnectFailure::Deadline => {
+            (Failure::ConnectTimeout, "no connection in time".to_owned())
+        }
+        ConnectFailure::Unresolvable(error) => (Failure::Unresolvable, error.to_string()),
+        ConnectFailure::Io(error) => (of_io(error), error.to_string()),
+    };
+    Failed { outcome: Outcome::NotSent, failure: Some(kind), reason: format!("connection failed: {reason}") }
+}
+
+fn of_io(error: &io::Error) -> Failure {
+    if let Some(tls) = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
+        return if matches!(tls, rustls::Error::InvalidCertificate(_)) { Failure::Certificate } else { Failure::Tls };
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Failure::Refused,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
+            Failure::Terminated
+        }
+        io::ErrorKind::TimedOut => Failure::ConnectTimeout,
+        _ => Failure::Unreachable,
+    }
+}

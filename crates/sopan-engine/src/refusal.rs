@@ -1,0 +1,301 @@
+//! Every answer that sopan gives by itself: the only place that writes words which a client sees.
+//!
+//! A refusal is a problem body (RFC 9457) that says what happened, why and what to do, with a true `Retry-After` where
+//! waiting helps and a `Proxy-Status` (RFC 9209) for programs. It never names keys, tokens or inner hosts.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use sopan_core::lane::{self, Cause};
+
+use crate::body::BodyError;
+
+/// Why sopan answers instead of the upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The lane turned the request away.
+    Lane(lane::Refusal),
+    /// No answer could be had from the upstream.
+    Failed {
+        /// What went wrong at the last attempt.
+        failure: Failure,
+        /// Whether the upstream may have acted on the request.
+        outcome_unknown: bool,
+        /// The last status that the upstream gave to an earlier attempt, if it gave one that could not be kept.
+        last_status: Option<StatusCode>,
+    },
+    /// The upstream's last answer could not be kept, and no better one followed.
+    NothingKept {
+        /// Its status.
+        last_status: Option<StatusCode>,
+    },
+    /// The time for the whole exchange was over before there was an answer to pass on.
+    TotalTimeout,
+    /// The client did not finish its request.
+    Body(BodyError),
+    /// The request cannot be passed on.
+    Unsupported(&'static str),
+    /// sopan is shutting down.
+    Draining,
+}
+
+/// How an attempt failed without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The host's name has no address.
+    Unresolvable,
+    /// Nobody listens there.
+    Refused,
+    /// No way there, or another fault of the network.
+    Unreachable,
+    /// Connecting took longer than `connect_timeout`.
+    ConnectTimeout,
+    /// The certificate was not accepted.
+    Certificate,
+    /// The TLS handshake failed otherwise.
+    Tls,
+    /// The connection broke before the answer's head was complete.
+    Terminated,
+    /// What came was not HTTP.
+    Garbage,
+    /// The answer's head was too large.
+    HeadTooLarge,
+    /// No answer's head came within `attempt_timeout`.
+    ResponseTimeout,
+}
+
+impl Failure {
+    /// The registered error type of RFC 9209 §2.3.
+    fn error_type(self) -> &'static str {
+        match self {
+            Self::Unresolvable => "dns_error",
+            Self::Refused => "connection_refused",
+            Self::Unreachable => "destination_ip_unroutable",
+            Self::ConnectTimeout => "connection_timeout",
+            Self::Certificate => "tls_certificate_error",
+            Self::Tls => "tls_protocol_error",
+            Self::Terminated => "connection_terminated",
+            Self::Garbage => "http_protocol_error",
+            Self::HeadTooLarge => "http_response_header_section_size",
+            Self::ResponseTimeout => "http_response_timeout",
+        }
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Self::ConnectTimeout | Self::ResponseTimeout => StatusCode::GATEWAY_TIMEOUT,
+            _ => StatusCode::BAD_GATEWAY,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unresolvable => "the name of the upstream has no address",
+            Self::Refused => "the upstream refused the connection",
+            Self::Unreachable => "the upstream cannot be reached",
+            Self::ConnectTimeout => "no connection to the upstream came about in time",
+            Self::Certificate => "the certificate of the upstream was not accepted",
+            Self::Tls => "the TLS handshake with the upstream failed",
+            Self::Terminated => "the upstream closed the connection before it answered",
+            Self::Garbage => "the upstream did not answer in HTTP",
+            Self::HeadTooLarge => "the head of the upstream's answer is too large",
+            Self::ResponseTimeout => "the upstream did not answer in time",
+        })
+    }
+}
+
+/// A refusal in words and numbers.
+struct Problem {
+    status: StatusCode,
+    /// Tells the kinds of refusal apart, for programs and for tests.
+    reason: &'static str,
+    error_type: &'static str,
+    detail: String,
+    retry_after: Option<u64>,
+}
+
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+impl Refusal {
+    /// The answer for the client.
+    pub(crate) fn response(&self) -> Response<Bytes> {
+        let problem = self.problem();
+        let title = problem.status.canonical_reason().unwrap_or("Error");
+        let body = serde_json::json!({
+            "type": format!("urn:sopan:{}", problem.reason),
+            "title": title,
+            "status": problem.status.as_u16(),
+            "detail": problem.detail,
+        });
+        let mut response = Response::new(Bytes::from(format!("{body}\n")));
+        *response.status_mut() = problem.status;
+        let fields = response.headers_mut();
+        fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Ok(value) = HeaderValue::from_str(&format!("sopan; error={}", problem.error_type)) {
+            fields.insert(PROXY_STATUS, value);
+        }
+        if let Some(seconds) = problem.retry_after {
+            fields.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+
+    /// The kind of refusal, as metrics and the `type` of the body name it.
+    pub fn reason(&self) -> &'static str {
+        self.problem().reason
+    }
+
+    /// What happened and why, in a sentence without a final full stop.
+    pub fn detail(&self) -> String {
+        self.problem().detail
+    }
+
+    fn problem(&self) -> Problem {
+        match *self {
+            Self::Lane(refusal) => of_lane(refusal),
+            Self::Failed { failure, outcome_unknown, last_status } => {
+                let unknown = if outcome_unknown { "; whether it acted on the request is not known" } else { "" };
+                Problem {
+                    status: failure.status(),
+                    reason: if failure.status() == StatusCode::GATEWAY_TIMEOUT {
+                        "upstream-timeout"
+                    } else {
+                        "upstream-failed"
+                    },
+                    error_type: failure.error_type(),
+                    detail: format!("{failure}{unknown}{}", seen(last_status)),
+                    retry_after: None,
+                }
+            }
+            Self::NothingKept { last_status } => Problem {
+                status: StatusCode::BAD_GATEWAY,
+                reason: "upstream-failed",
+                error_type: "http_response_incomplete",
+                detail: format!("the upstream did not answer well{}", seen(last_status)),
+                retry_after: None,
+            },
+            Self::TotalTimeout => Problem {
+                status: StatusCode::GATEWAY_TIMEOUT,
+                reason: "total-timeout",
+                error_type: "http_response_timeout",
+                detail: "the time for the whole request (total_timeout) is over".to_owned(),
+                retry_after: None,
+            },
+            Self::Body(error) => Problem {
+                status: StatusCode::REQUEST_TIMEOUT,
+                reason: "request-incomplete",
+                error_type: "http_request_error",
+                detail: error.to_string(),
+                retry_after: None,
+            },
+            Self::Unsupported(what) => Problem {
+                status: StatusCode::NOT_IMPLEMENTED,
+                reason: "unsupported",
+                error_type: "http_request_error",
+                detail: format!("{what} is not passed on"),
+                retry_after: None,
+            },
+            Self::Draining => Problem {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                reason: "draining",
+                error_type: "proxy_internal_response",
+                detail: "sopan is shutting down".to_owned(),
+                retry_after: Some(1),
+            },
+        }
+    }
+}
+
+fn seen(last_status: Option<StatusCode>) -> String {
+    last_status.map_or_else(String::new, |s| format!("; the last answer of the upstream had status {}", s.as_u16()))
+}
+
+fn of_lane(refusal: lane::Refusal) -> Problem {
+    let (reason, error_type, detail, retry_after) = match refusal {
+        lane::Refusal::QueueFull { waiting, retry_after } => {
+            let detail = format!("queue full: {waiting} requests wait already (waiting_max)");
+            ("queue-full", "proxy_internal_response", detail, retry_after)
+        }
+        lane::Refusal::BytesFull { bytes, retry_after } => {
+            let detail = format!("queue full: waiting requests hold {bytes} bytes already (queue_bytes_max)");
+            ("queue-full", "proxy_internal_response", detail, retry_after)
+        }
+        lane::Refusal::WaitTooLong { predicted, allowed, cause, retry_after } => {
+            let (predicted, allowed) = (rough(predicted), rough(allowed));
+            let detail = format!("the request would wait {predicted} {}, and may wait {allowed}", for_cause(cause));
+            ("wait-too-long", "proxy_internal_response", detail, retry_after)
+        }
+        lane::Refusal::WaitedTooLong { cause, retry_after } => {
+            let detail = format!("the request has waited {} for as long as it may", for_cause(cause));
+            ("waited-too-long", "proxy_internal_response", detail, retry_after)
+        }
+        lane::Refusal::BreakerOpen { retry_after } => {
+            let detail =
+                format!("the upstream has failed too often; it is asked again in {retry_after} s (breaker open)");
+            ("breaker-open", "destination_unavailable", detail, retry_after)
+        }
+    };
+    Problem { status: StatusCode::SERVICE_UNAVAILABLE, reason, error_type, detail, retry_after: Some(retry_after) }
+}
+
+fn for_cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Hold => "for the pause that the upstream asked for (hold)",
+        Cause::Limits => "for its turn within the upstream's limits",
+        Cause::Places => "for a place among the requests under way (max_in_flight)",
+        Cause::Breaker => "for the upstream to be asked again (breaker)",
+    }
+}
+
+/// To a tenth of a second: nobody needs the nanoseconds.
+fn rough(span: Duration) -> String {
+    format!("{:.1} s", span.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(refusal: Refusal, status: u16, error_type: &str, retry_after: Option<&str>, detail: &str) {
+        let response = refusal.response();
+        let field = |name: HeaderName| response.headers().get(name).map(|v| v.to_str().unwrap().to_owned());
+        assert_eq!(response.status().as_u16(), status);
+        assert_eq!(field(PROXY_STATUS), Some(format!("sopan; error={error_type}")));
+        assert_eq!(field(RETRY_AFTER).as_deref(), retry_after);
+        let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(body["status"], status);
+        assert_eq!(body["detail"], detail);
+    }
+
+    #[test]
+    fn a_refusal_says_what_why_and_when() {
+        let full = lane::Refusal::QueueFull { waiting: 1000, retry_after: 3 };
+        let detail = "queue full: 1000 requests wait already (waiting_max)";
+        check(Refusal::Lane(full), 503, "proxy_internal_response", Some("3"), detail);
+        let long = lane::Refusal::WaitTooLong {
+            predicted: Duration::from_millis(95_040),
+            allowed: Duration::from_secs(30),
+            cause: Cause::Hold,
+            retry_after: 66,
+        };
+        let detail =
+            "the request would wait 95.0 s for the pause that the upstream asked for (hold), and may wait 30.0 s";
+        check(Refusal::Lane(long), 503, "proxy_internal_response", Some("66"), detail);
+        let open = lane::Refusal::BreakerOpen { retry_after: 7 };
+        let detail = "the upstream has failed too often; it is asked again in 7 s (breaker open)";
+        check(Refusal::Lane(open), 503, "destination_unavailable", Some("7"), detail);
+        let last_status = Some(StatusCode::TOO_MANY_REQUESTS);
+        let failed = Refusal::Failed { failure: Failure::Terminated, outcome_unknown: true, last_status };
+        let detail = "the upstream closed the connection before it answered; whether it acted on the request is not \
+                      known; the last answer of the upstream had status 429";
+        check(failed, 502, "connection_terminated", None, detail);
+        let timeout = Refusal::Failed { failure: Failure::ResponseTimeout, outcome_unknown: false, last_status: None };
+        check(timeout, 504, "http_response_timeout", None, "the upstream did not answer in time");
+    }
+}

@@ -1,0 +1,131 @@
+//! Sending a request upstream and getting an answer's head: one narrow seam, so that the HTTP client under it can be
+//! replaced without touching pacing, cache or retries.
+//!
+//! [`Transport::connection`] gives a connection, idle or new; [`conn::Conn::send`] sends on it. What to do with either's
+//! failure is the exchange's business.
+
+mod conn;
+mod dial;
+mod pool;
+mod target;
+mod tls;
+mod wire;
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use sopan_core::time::{Instant, nanos};
+
+use crate::clock::Clock;
+pub(crate) use conn::{Conn, Lost};
+pub use dial::{Dial, Stream};
+use pool::Pool;
+pub use target::{Target, TargetError};
+pub use tls::{Roots, TlsError};
+
+/// Connections to one upstream.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    target: Target,
+    dial: Arc<dyn Dial>,
+    pool: Pool,
+    connect_timeout: Duration,
+    idle_timeout: Duration,
+    clock: Clock,
+    /// How long connecting takes, smoothed, in ns; 0 until it was measured.
+    connect_time: AtomicU64,
+}
+
+/// No connection could be made.
+#[derive(Debug)]
+pub(crate) enum ConnectFailure {
+    /// It took longer than `connect_timeout`.
+    TimedOut,
+    /// The exchange has no more time.
+    Deadline,
+    /// The host's name has no address.
+    Unresolvable(io::Error),
+    /// Connecting or the TLS handshake failed.
+    Io(io::Error),
+}
+
+impl Transport {
+    pub(crate) fn new(
+        target: Target,
+        dial: Arc<dyn Dial>,
+        connect_timeout: Duration,
+        idle_timeout: Duration,
+        clock: Clock,
+    ) -> Self {
+        let pool = Pool::new(idle_timeout, clock);
+        Self { target, dial, pool, connect_timeout, idle_timeout, clock, connect_time: AtomicU64::new(0) }
+    }
+
+    /// The usual way to the target: TCP, with TLS where its scheme says so.
+    pub(crate) fn tcp(target: &Target, roots: &Roots) -> Result<Arc<dyn Dial>, TlsError> {
+        Ok(Arc::new(dial::TcpDial::new(target, roots)?))
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// A connection that can carry a request: one that is idle, or a new one, by the deadline.
+    pub(crate) async fn connection(&self, fresh: bool, deadline: Option<Instant>) -> Result<Conn, ConnectFailure> {
+        if !fresh && let Some(conn) = self.pool.take().await {
+            return Ok(conn);
+        }
+        // Boxed, so that connecting, which is rare, does not make every waiting request larger.
+        Box::pin(self.connect(deadline)).await
+    }
+
+    async fn connect(&self, deadline: Option<Instant>) -> Result<Conn, ConnectFailure> {
+        let begun = self.clock.now();
+        let limit = begun.after(self.connect_timeout);
+        let ends = deadline.map_or(limit, |deadline| deadline.min(limit));
+        let dial = async {
+            let stream = self.dial.dial().await.map_err(|e| match e.kind() {
+                io::ErrorKind::NotFound => ConnectFailure::Unresolvable(e),
+                _ => ConnectFailure::Io(e),
+            })?;
+            Conn::new(stream, self.clock).await.map_err(|e| ConnectFailure::Io(io::Error::other(e)))
+        };
+        match tokio::time::timeout_at(self.clock.tokio(ends), dial).await {
+            Ok(conn) => {
+                self.measured(self.clock.now().since(begun));
+                conn
+            }
+            Err(_) if ends < limit => Err(ConnectFailure::Deadline),
+            Err(_) => Err(ConnectFailure::TimedOut),
+        }
+    }
+
+    /// Takes back a connection that is idle again.
+    pub(crate) fn put(&self, conn: Conn) {
+        self.pool.put(conn);
+    }
+
+    /// How long connecting takes, as far as it has been measured.
+    pub(crate) fn connect_time(&self) -> Duration {
+        Duration::from_nanos(self.connect_time.load(Relaxed))
+    }
+
+    fn measured(&self, took: Duration) {
+        let (old, new) = (self.connect_time.load(Relaxed), nanos(took));
+        // A slow connection counts at once, fast ones bring the measure down by and by.
+        let smoothed = if new >= old { new } else { old - (old - new) / 8 };
+        self.connect_time.store(smoothed, Relaxed);
+    }
+
+    /// Closes connections that are idle for too long, until the transport is gone.
+    pub(crate) async fn sweep(transport: Weak<Self>) {
+        while let Some(period) = transport.upgrade().map(|t| t.idle_timeout / 4) {
+            tokio::time::sleep(period.max(Duration::from_millis(100))).await;
+            if let Some(transport) = transport.upgrade() {
+                transport.pool.sweep();
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! How a connection to an upstream is made.
+//!
+//! [`Dial`] is the seam that tests replace: everything above it, the pool, HTTP and the exchange, runs in them as it does
+//! in earnest, over a pair of pipes in memory and on a paused clock.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::{Target, tls};
+
+/// Makes connections to one upstream.
+pub trait Dial: fmt::Debug + Send + Sync + 'static {
+    /// A new connection, ready to carry HTTP.
+    fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>>;
+}
+
+/// A connection's bytes.
+#[derive(Debug)]
+pub enum Stream {
+    /// Plain TCP.
+    Tcp(TcpStream),
+    /// TLS over TCP.
+    Tls(Box<TlsStream<TcpStream>>),
+    /// Within the process.
+    Memory(DuplexStream),
+}
+
+/// Connections over TCP, with TLS where the target wants it.
+pub(crate) struct TcpDial {
+    host: String,
+    port: u16,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+impl TcpDial {
+    pub(crate) fn new(target: &Target, roots: &tls::Roots) -> Result<Self, tls::TlsError> {
+        let tls = if target.is_tls() { Some(tls::connector(target.host(), roots)?) } else { None };
+        Ok(Self { host: target.host().to_owned(), port: target.port(), tls })
+    }
+
+    async fn connect(&self) -> io::Result<Stream> {
+        let tcp = self.connect_tcp().await?;
+        tcp.set_nodelay(true)?;
+        Ok(match &self.tls {
+            None => Stream::Tcp(tcp),
+            Some((connector, name)) => Stream::Tls(Box::new(connector.connect(name.clone(), tcp).await?)),
+        })
+    }
+}
+
+impl TcpDial {
+    /// Tries the name's addresses one after the other. A name without an address is told apart: [`io::ErrorKind::NotFound`].
+    async fn connect_tcp(&self) -> io::Result<TcpStream> {
+        let not_found = |why: String| io::Error::new(io::ErrorKind::NotFound, why);
+        let addresses = tokio::net::lookup_host((&*self.host, self.port)).await;
+        let mut last = not_found("the name has no address".to_owned());
+        for address in addresses.map_err(|e| not_found(e.to_string()))? {
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+impl Dial for TcpDial {
+    fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
+        Box::pin(self.connect())
+    }
+}
+
+impl fmt::Debug for TcpDial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TcpDial({}:{}, tls: {})", self.host, self.port, self.tls.is_some())
+    }
+}
+
+impl<D: Dial + ?Sized> Dial for Arc<D> {
+    fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
+        (**self).dial()
+    }
+}
+
+/// Calls the same method of whichever stream it is.
+macro_rules! each {
+    ($self:ident.$method:ident($($arg:expr),*)) => {
+        match $self.get_mut() {
+            Stream::Tcp(s) => Pin::new(s).$method($($arg),*),
+            Stream::Tls(s) => Pin::new(s).$method($($arg),*),
+            Stream::Memory(s) => Pin::new(s).$method($($arg),*),
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        each!(self.poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        each!(self.poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        each!(self.poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Tcp(s) => s.is_write_vectored(),
+            Self::Tls(s) => s.is_write_vectored(),
+            Self::Memory(s) => s.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self.poll_shutdown(cx))
+    }
+}

@@ -1,0 +1,162 @@
+//! Where an upstream is: scheme, host, port and a path in front of every request's.
+
+use std::fmt;
+
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderValue, Uri};
+
+/// An upstream's address, read from a URL such as `https://api.example.com/v2`.
+#[derive(Debug, Clone)]
+pub struct Target {
+    tls: bool,
+    host: String,
+    port: u16,
+    authority: HeaderValue,
+    /// Without a final slash; empty at the root.
+    prefix: String,
+}
+
+/// A URL that no upstream can have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{url}` is not an upstream: {why}; write for example https://api.example.com or http://127.0.0.1:8765/v2")]
+pub struct TargetError {
+    url: String,
+    why: &'static str,
+}
+
+impl Target {
+    /// Reads an upstream's URL.
+    ///
+    /// # Errors
+    /// Anything but `http` or `https`, a host, perhaps a port and a path. Credentials in it are refused, since they would
+    /// be shown wherever the URL is.
+    pub fn parse(url: &str) -> Result<Self, TargetError> {
+        let fail = |why| Err(TargetError { url: sopan_core::headers::redact_url(url), why });
+        let Ok(uri) = url.trim().parse::<Uri>() else { return fail("it cannot be read as a URL") };
+        let tls = match uri.scheme() {
+            Some(s) if *s == Scheme::HTTP => false,
+            Some(s) if *s == Scheme::HTTPS => true,
+            Some(_) => return fail("its scheme is neither http nor https"),
+            None => return fail("it lacks http:// or https://"),
+        };
+        let Some(authority) = uri.authority().filter(|a| !a.host().is_empty()) else { return fail("it has no host") };
+        if authority.as_str().contains('@') {
+            return fail("it holds a user name or password, which would be shown in logs");
+        }
+        if uri.query().is_some() || url.contains('#') {
+            return fail("it has a query or a fragment, which belong to single requests");
+        }
+        let port = match (authority.port_u16(), authority.as_str().rfind(':')) {
+            (Some(0), _) => return fail("its port is 0"),
+            (Some(port), _) => port,
+            // A colon outside of an IPv6 address is followed by a port, or by nothing that can be one.
+            (None, Some(colon)) if colon > authority.as_str().rfind(']').unwrap_or(0) => {
+                return fail("its port is not a number from 1 to 65535");
+            }
+            (None, _) => default_port(tls),
+        };
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let Ok(value) = host_field(authority, port, tls) else { return fail("its host is not a name") };
+        Ok(Self { tls, host, port, authority: value, prefix: uri.path().trim_end_matches('/').to_owned() })
+    }
+
+    /// Whether requests go over TLS.
+    pub fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// The host's name or address, without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port, given or by the scheme.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The value of the `Host` field for this upstream.
+    pub fn authority(&self) -> &HeaderValue {
+        &self.authority
+    }
+
+    /// A request's target at this upstream: the prefix in front of the client's bytes, which stay as they are.
+    pub(crate) fn path(&self, uri: &Uri) -> Result<Uri, http::Error> {
+        if self.prefix.is_empty() && uri.authority().is_none() {
+            return Ok(uri.clone());
+        }
+        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let path = if path == "*" { "*".to_owned() } else { format!("{}{path}", self.prefix) };
+        Uri::builder().path_and_query(path).build()
+    }
+}
+
+fn default_port(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
+}
+
+fn host_field(authority: &Authority, port: u16, tls: bool) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+    let host = authority.host();
+    if port == default_port(tls) {
+        HeaderValue::from_str(host)
+    } else {
+        HeaderValue::from_str(&format!("{host}:{port}"))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority.to_str().unwrap_or(&self.host), self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upstream_is_scheme_host_port_and_prefix() {
+        for (url, tls, host, port, shown) in [
+            ("http://127.0.0.1:8765", false, "127.0.0.1", 8765, "http://127.0.0.1:8765"),
+            ("https://api.example.com/", true, "api.example.com", 443, "https://api.example.com"),
+            ("https://api.example.com:443/v2/", true, "api.example.com", 443, "https://api.example.com/v2"),
+            ("http://[::1]:80/a//b", false, "::1", 80, "http://[::1]/a//b"),
+        ] {
+            let target = Target::parse(url).unwrap();
+            assert_eq!((target.tls, target.host(), target.port(), &*target.to_string()), (tls, host, port, shown));
+        }
+    }
+
+    #[test]
+    fn what_is_no_upstream_is_refused_with_the_reason() {
+        for (url, why) in [
+            ("", "cannot be read"),
+            ("api.example.com", "lacks http"),
+            ("ftp://example.com", "neither http nor https"),
+            ("http://", "cannot be read"),
+            ("http://user:secret@example.com", "user name"),
+            ("http://example.com?key=secret", "query"),
+            ("http://example.com/#x", "fragment"),
+            ("http://example.com:0", "port is 0"),
+            ("http://example.com:99999", "port"),
+            ("http://exa mple.com", "cannot be read"),
+        ] {
+            let error = Target::parse(url).expect_err(url).to_string();
+            assert!(error.contains(why) && !error.contains("secret"), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_path_stay_as_they_are() {
+        for (base, path, expected) in [
+            ("http://u", "/a//b?x=%2f&y", "/a//b?x=%2f&y"),
+            ("http://u/v2", "/a//b?x=%2f&y", "/v2/a//b?x=%2f&y"),
+            ("http://u/v2/", "/?", "/v2/?"),
+            ("http://u", "//x", "//x"),
+        ] {
+            let uri = Target::parse(base).unwrap().path(&Uri::builder().path_and_query(path).build().unwrap()).unwrap();
+            assert_eq!(uri.to_string(), expected);
+        }
+    }
+}

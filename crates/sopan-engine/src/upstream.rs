@@ -1,0 +1,180 @@
+//! One upstream: its lane, its connections and its policies, shared by all exchanges with it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use sopan_core::breaker::Breaker;
+use sopan_core::lane::{Lane, Snapshot};
+use sopan_core::policy::{BreakerPolicy, LanePolicy, PolicyError, RetryPolicy};
+use sopan_core::retry::Budget;
+
+use crate::body::{Bounds, ReplayBudget};
+use crate::clock::Clock;
+use crate::dispatcher::Dispatcher;
+use crate::event::{Observer, Unobserved};
+use crate::jitter::Jitter;
+use crate::transport::{Dial, Roots, Target, TlsError, Transport};
+
+/// How an upstream is reached and treated.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where it is.
+    pub target: Target,
+    /// Its limits, and the bounds of its queue.
+    pub lane: LanePolicy,
+    /// When it counts as down.
+    pub breaker: BreakerPolicy,
+    /// When a request is sent again.
+    pub retry: RetryPolicy,
+    /// The longest that connecting may take, TLS included; default 5 s.
+    pub connect_timeout: Duration,
+    /// How long a connection is kept idle, and how long a body may be silent; default 60 s.
+    pub idle_timeout: Duration,
+    /// Whether waiting for turns and holds counts in `total_timeout`. It does for a proxy, whose client is waiting; it does
+    /// not for a job that would rather wait than fail.
+    pub waits_count: bool,
+    /// Who may vouch for it over TLS.
+    pub roots: Roots,
+}
+
+impl Settings {
+    /// The defaults of a proxy in front of this target.
+    pub fn new(target: Target) -> Self {
+        Self {
+            target,
+            lane: LanePolicy::default(),
+            breaker: BreakerPolicy::default(),
+            retry: RetryPolicy::default(),
+            connect_timeout: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(60),
+            waits_count: true,
+            roots: Roots::default(),
+        }
+    }
+
+    /// Everything that is outside of what is allowed.
+    fn wrong(&self) -> Vec<String> {
+        let policies = [self.lane.validate(), self.retry.validate(), self.breaker.validate()];
+        let wrong = policies.into_iter().filter_map(Result::err).flatten().map(|e: PolicyError| e.to_string());
+        let times = [("connect_timeout", self.connect_timeout), ("idle_timeout", self.idle_timeout)];
+        let zero = times.into_iter().filter(|(_, time)| time.is_zero());
+        wrong.chain(zero.map(|(key, _)| format!("{key} is zero; allowed is more than zero"))).collect()
+    }
+}
+
+/// An upstream cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Settings outside of what is allowed, each named.
+    #[error("{}", .0.join("; "))]
+    Policy(Vec<String>),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// What an upstream lives in: time, chance, who is told, and how connections are made. The default is the machine's.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// Its clock.
+    pub clock: Clock,
+    /// Its dice.
+    pub jitter: Jitter,
+    /// Who is told what happens.
+    pub observer: Arc<dyn Observer>,
+    /// How connections are made; none means TCP, with TLS where the target wants it.
+    pub dial: Option<Arc<dyn Dial>>,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self { clock: Clock::system(), jitter: Jitter::new(), observer: Arc::new(Unobserved), dial: None }
+    }
+}
+
+/// An upstream, ready for exchanges: see [`crate::exchange::call`].
+pub struct Upstream {
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) transport: Arc<Transport>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) wait_max: Option<Duration>,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) waits_count: bool,
+    pub(crate) clock: Clock,
+    pub(crate) jitter: Jitter,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) bounds: Bounds,
+    arrivals: AtomicU64,
+}
+
+impl Upstream {
+    /// Sets an upstream up. The future that comes with it does what is due by itself (turns, time-outs of idle
+    /// connections) and must be polled by some task until the upstream is gone; it ends then.
+    ///
+    /// # Errors
+    /// Settings outside of what is allowed, or TLS that cannot be set up.
+    pub fn start(
+        settings: Settings,
+        around: Surroundings,
+    ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), SetupError> {
+        let wrong = settings.wrong();
+        if !wrong.is_empty() {
+            return Err(SetupError::Policy(wrong));
+        }
+        let Settings { target, lane, breaker, retry, connect_timeout, idle_timeout, waits_count, roots } = settings;
+        let Surroundings { clock, jitter, observer, dial } = around;
+        let dial = match dial {
+            Some(dial) => dial,
+            None => Transport::tcp(&target, &roots)?,
+        };
+        let wait_max = lane.wait_max;
+        let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));
+        let dispatcher = Arc::new(Dispatcher::new(lane, clock));
+        let transport = Arc::new(Transport::new(target, dial, connect_timeout, idle_timeout, clock));
+        let (pace, sweep) =
+            (Dispatcher::run(Arc::downgrade(&dispatcher)), Transport::sweep(Arc::downgrade(&transport)));
+        let budget = Arc::new(ReplayBudget::new(retry.replay_bytes_total));
+        let bounds = Bounds { replay_bytes_max: retry.replay_bytes_max, budget, idle_timeout, clock };
+        let arrivals = AtomicU64::new(0);
+        let upstream = Self {
+            dispatcher,
+            transport,
+            retry,
+            wait_max,
+            idle_timeout,
+            waits_count,
+            clock,
+            jitter,
+            observer,
+            bounds,
+            arrivals,
+        };
+        let background = async move {
+            tokio::join!(pace, sweep);
+        };
+        Ok((Arc::new(upstream), background))
+    }
+
+    /// Where it is.
+    pub fn target(&self) -> &Target {
+        self.transport.target()
+    }
+
+    /// What its lane looks like now.
+    pub fn snapshot(&self) -> Snapshot {
+        self.dispatcher.snapshot()
+    }
+
+    pub(crate) fn next_arrival(&self) -> u64 {
+        self.arrivals.fetch_add(1, Relaxed)
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Upstream({})", self.target())
+    }
+}

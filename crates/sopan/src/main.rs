@@ -1,1 +1,47 @@
-fn main() {}
+//! sopan, a polite HTTP proxy: the doors through which people and programs come in, and the wiring behind them.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | `cli` | what was typed? |
+//! | `config` | what does it mean, and is it allowed? |
+//! | `fake` | how does it behave against a rate-limited API? |
+
+mod cli;
+mod config;
+mod fake;
+
+use std::fmt::Display;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// A wrong flag, setting, certificate or port: nothing was started.
+const WRONG_SETTINGS: u8 = 2;
+
+fn main() -> ExitCode {
+    let done = match cli::parse(std::env::args_os()).command {
+        cli::Command::FakeApi(typed) => fake(&typed),
+    };
+    done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
+}
+
+/// Answers with an exit code where it does not succeed. It fails only before it has started.
+fn fake(typed: &cli::FakeApi) -> Result<(), u8> {
+    let settings = config::fake(typed).map_err(|wrong| refuse(&wrong))?;
+    fake::run(settings).map_err(|error| complain(&error, WRONG_SETTINGS))
+}
+
+fn refuse(wrong: &config::Wrong) -> u8 {
+    say(wrong);
+    WRONG_SETTINGS
+}
+
+/// The error with its causes on one line.
+fn complain(error: &dyn Display, code: u8) -> u8 {
+    say(&format_args!("error: {error:#}"));
+    code
+}
+
+/// Tells whoever started the program. Where nobody listens, the exit code must do.
+fn say(text: &dyn Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,208 @@
+//! The command line as it is typed: names, help and examples.
+//!
+//! Nothing is read here but which flag was given what: every value stays the text it was, and what it means and whether it
+//! is allowed is told by [`crate::config`], in its own words.
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A polite proxy in front of somebody else's HTTP API.
+///
+/// Point a program at sopan instead of the API. Its requests leave at the rate that the API allows; the rest wait in a fair
+/// line, and when the API says 429 or 503 with Retry-After, sopan waits just as long as it was asked to.
+#[derive(Parser)]
+#[command(name = "sopan", version, after_help = EXAMPLES, disable_help_subcommand = true, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sopan fake-api --rate-limit-first 1
+      an API to try things on, at http://127.0.0.1:8765
+
+`sopan COMMAND --help` explains every flag of a command.";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Play a rate-limited API, to try sopan or any other client on
+    #[command(after_help = format!("{FAKE_EXAMPLE}\n\n{DURATIONS}"))]
+    FakeApi(Box<FakeApi>),
+}
+
+/// How a duration is written.
+const DURATIONS: &str = "Durations are written 500ms, 2s, 5m or 1h30m, and a bare number is seconds.";
+
+const FAKE_EXAMPLE: &str = "\
+Example:
+  sopan fake-api --limit '10/s burst 20' --rate-limit-first 1
+      curl -i http://127.0.0.1:8765/api/v1/orders?page=1
+      curl http://127.0.0.1:8765/_fake/log        # what arrived, and when
+
+The first requests meet what is planned for them in this order: 429s, 500s, connections dropped before, within and \
+after the head, truncated bodies. Every later one is asked of the limits.";
+
+/// Flags of `sopan fake-api`.
+#[derive(Args)]
+pub(crate) struct FakeApi {
+    /// Where it listens; port 0 takes a free one, and the address is printed
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8765")]
+    pub(crate) listen: String,
+    /// So many requests get 429 with Retry-After: 1
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) rate_limit_first: String,
+    /// So many requests get 500; with --rate-limit-first, the 429s come first
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) fail_first: String,
+    #[command(flatten)]
+    pub(crate) limits: FakeLimits,
+    #[command(flatten)]
+    pub(crate) faults: FakeFaults,
+    #[command(flatten)]
+    pub(crate) data: FakeData,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct FakeLimits {
+    /// What it allows, exactly: a rate (10/s, 10/s burst 20) or a quota (5000 per 1h); may be given several times
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) limit: Vec<String>,
+    /// How it counts that
+    #[arg(long, value_name = "bucket|fixed|sliding", default_value = "bucket")]
+    pub(crate) window: String,
+    /// How a 429 says when to come again
+    #[arg(long, value_name = "seconds|imf|rfc850|asctime|none|garbage", default_value = "seconds")]
+    pub(crate) retry_after: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Faults")]
+pub(crate) struct FakeFaults {
+    /// Every answer waits so long
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    pub(crate) delay: String,
+    /// And up to so much longer, evenly spread
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    pub(crate) delay_jitter: String,
+    /// Where the dice of the jitter start
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) seed: String,
+    /// So many connections are cut before the head of the answer
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) drop_before_head_first: String,
+    /// So many within the head
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) drop_in_head_first: String,
+    /// So many after the head, before the body
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) drop_after_head_first: String,
+    /// So many when half of the body is sent
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) truncate_first: String,
+    /// How they are cut: with FIN, or with RST
+    #[arg(long, value_name = "close|reset", default_value = "close")]
+    pub(crate) cut: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Data")]
+pub(crate) struct FakeData {
+    /// How many orders there are at the start
+    #[arg(long, value_name = "N", default_value = "120")]
+    pub(crate) orders_total: String,
+    /// How many a page holds when the request does not say
+    #[arg(long, value_name = "N", default_value = "50")]
+    pub(crate) page_size: String,
+    /// How many requests the log remembers; the oldest go first
+    #[arg(long, value_name = "N", default_value = "1000000")]
+    pub(crate) log_entries_max: String,
+    /// What its calendar shows at the start: `now`, or a date such as 'Wed, 21 Oct 2026 12:00:00 GMT'
+    #[arg(long, value_name = "DATE|now", default_value = "now")]
+    pub(crate) wall_start: String,
+}
+
+/// What was typed; ends the program where a flag is unknown or missing, and after `--help` and `--version`.
+pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Cli {
+    read(args).unwrap_or_else(|told| told.exit())
+}
+
+/// What was typed, or what is to be told instead.
+pub(crate) fn read(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(glue_negative(args))
+}
+
+/// Joins `--rate` and a `-1` after it to `--rate=-1`: no flag of ours begins with a digit, so it is a value, and why it is
+/// not allowed is better said by whoever reads it than by "unexpected argument".
+fn glue_negative(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut glued: Vec<OsString> = Vec::new();
+    for arg in args {
+        let is_flag =
+            |flag: &OsString| flag.to_str().is_some_and(|f| f.len() > 2 && f.starts_with("--") && !f.contains('='));
+        match glued.last_mut() {
+            Some(flag) if is_negative(&arg) && is_flag(flag) => {
+                flag.push("=");
+                flag.push(&arg);
+            }
+            _ => glued.push(arg),
+        }
+    }
+    glued
+}
+
+fn is_negative(arg: &OsString) -> bool {
+    let digits = arg.to_str().and_then(|a| a.strip_prefix('-')).map(|a| a.trim_start_matches('.'));
+    digits.is_some_and(|d| d.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn glued(args: &[&str]) -> Vec<OsString> {
+        glue_negative(args.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn a_negative_value_belongs_to_the_flag_before_it() {
+        assert_eq!(glued(&["sopan", "serve", "--rate", "-1"]), ["sopan", "serve", "--rate=-1"]);
+        assert_eq!(glued(&["--wait-max", "-5s", "--burst", "-.5"]), ["--wait-max=-5s", "--burst=-.5"]);
+        for unchanged in
+            [&["--rate", "--burst", "5"][..], &["--rate=1/s", "-1"], &["--", "-1"], &["-h"], &["fetch", "-1"]]
+        {
+            assert_eq!(glued(unchanged), unchanged);
+        }
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_explains_every_flag_and_gives_an_example() {
+        let mut program = Cli::command();
+        program.build();
+        for command in program.get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("\nExample:\n  sopan "), "{help}");
+            for argument in command.get_arguments() {
+                let flag = argument.get_long().map_or_else(|| "<URL>".to_owned(), |name| format!("--{name}"));
+                assert!(help.contains(&flag), "{flag} is missing in:\n{help}");
+                assert!(argument.get_help().is_some(), "{flag} is not explained");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_flag_is_told_by_its_name() {
+        let told = read(["sopan", "fake-api", "--bogus"].iter().map(OsString::from)).err().unwrap();
+        assert!(told.exit_code() == 2 && told.to_string().contains("'--bogus'"), "{told}");
+        let told = read(["sopan", "--version"].iter().map(OsString::from)).err().unwrap();
+        assert_eq!((told.exit_code(), told.to_string()), (0, format!("sopan {}\n", env!("CARGO_PKG_VERSION"))));
+    }
+}

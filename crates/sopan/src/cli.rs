@@ -2,6 +2,7 @@
 //!
 //! Nothing is read here but which flag was given what: every value stays the text it was, and what it means and whether it
 //! is allowed is told by [`crate::config`], in its own words.
+#![allow(rustdoc::bare_urls, reason = "what is written at a flag is its help, where a URL is a URL")]
 
 use std::ffi::OsString;
 
@@ -22,11 +23,16 @@ const EXAMPLES: &str = "\
 Examples:
   sopan fake-api --rate-limit-first 1
       an API to try things on, at http://127.0.0.1:8765
+  sopan serve --upstream http://127.0.0.1:8765 --rate 10/s --burst 20
+      the proxy in front of it, at http://127.0.0.1:8000
 
 `sopan COMMAND --help` explains every flag of a command.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Stand in front of an API and let requests through at the pace it allows
+    #[command(after_help = format!("{SERVE_EXAMPLE}\n\n{DURATIONS} {SIZES}"))]
+    Serve(Box<Serve>),
     /// Play a rate-limited API, to try sopan or any other client on
     #[command(after_help = format!("{FAKE_EXAMPLE}\n\n{DURATIONS}"))]
     FakeApi(Box<FakeApi>),
@@ -34,6 +40,18 @@ pub(crate) enum Command {
 
 /// How a duration is written.
 const DURATIONS: &str = "Durations are written 500ms, 2s, 5m or 1h30m, and a bare number is seconds.";
+
+/// How a size is written.
+const SIZES: &str = "Sizes are written 64KiB, 1MiB or 10MB, and a bare number is bytes.";
+
+const SERVE_EXAMPLE: &str = "\
+Example:
+  sopan serve --upstream https://api.example.com --rate 10/s --burst 20
+      then ask http://127.0.0.1:8000/orders instead of https://api.example.com/orders,
+      and see http://127.0.0.1:8001/metrics for what is going on
+
+SIGTERM and SIGINT let what has begun finish (--drain) and end with 0; a second one ends at once. A wrong flag or \
+setting ends with 2 before anything is started.";
 
 const FAKE_EXAMPLE: &str = "\
 Example:
@@ -43,6 +61,174 @@ Example:
 
 The first requests meet what is planned for them in this order: 429s, 500s, connections dropped before, within and \
 after the head, truncated bodies. Every later one is asked of the limits.";
+
+/// Flags of `sopan serve`.
+#[derive(Args)]
+pub(crate) struct Serve {
+    /// The API that requests go to, perhaps with a path in front of theirs: https://api.example.com/v2
+    #[arg(long, value_name = "URL")]
+    pub(crate) upstream: String,
+    /// Where clients connect; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
+    pub(crate) listen: String,
+    /// Where /healthz and /metrics are served, or `off`
+    #[arg(long, value_name = "ADDRESS|off", default_value = "127.0.0.1:8001")]
+    pub(crate) admin: String,
+    /// Threads that pass requests on [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<String>,
+    /// Connections of clients that are open at once; more wait to be accepted
+    #[arg(long, value_name = "N", default_value = "10000")]
+    pub(crate) max_connections: String,
+    /// The longest that a client may take for the head of a request
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    pub(crate) header_timeout: String,
+    /// How long requests may go on after SIGTERM or SIGINT
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    pub(crate) drain: String,
+    /// Answers of the upstream are stored: not yet, so only `off` is allowed
+    #[arg(long, value_name = "off", default_value = "off")]
+    pub(crate) cache: String,
+    /// A line for every request, at INFO
+    #[arg(long, value_name = "on|off", default_value = "off")]
+    pub(crate) access_log: String,
+    #[command(flatten)]
+    pub(crate) log: Log,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    #[command(flatten)]
+    pub(crate) retry: Retry,
+    #[command(flatten)]
+    pub(crate) replay: Replay,
+    #[command(flatten)]
+    pub(crate) connections: Connections,
+}
+
+#[derive(Args)]
+pub(crate) struct Log {
+    /// The form of the log on standard error: lines for people, or one JSON object a line
+    #[arg(long, value_name = "text|json", default_value = "text")]
+    pub(crate) log: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "What the API allows")]
+pub(crate) struct Limits {
+    /// A rate (10/s, 10/s burst 20, 500/min, 0.5/s), a quota (5000 per 1h), or `unlimited`; may be given several times,
+    /// and all are kept to [default: 10/s burst 20]
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) rate: Vec<String>,
+    /// How many may leave at once after a quiet time, for the one rate that does not say; alone it means 10/s
+    #[arg(long, value_name = "N")]
+    pub(crate) burst: Option<String>,
+    /// How much of a burst of 2 or more is left unused, so that requests which bunch up on the way still fit
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) headroom: String,
+    /// The share of every rate that is left unused, since two clocks never run alike
+    #[arg(long, value_name = "PERCENT", default_value = "0.1%")]
+    pub(crate) rate_margin: String,
+    /// The longest pause for which an answer of the API can stop everything
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    pub(crate) max_hold: String,
+    /// When the API counts as down: on, off, or on with settings such as failures=10,min_span=5s,open_for=10s; there are
+    /// also share=0.5, attempts_min=20, window=10s and probes=1, and these are the defaults
+    #[arg(long, value_name = "on|off|SETTINGS", default_value = "on")]
+    pub(crate) breaker: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Waiting")]
+pub(crate) struct Waiting {
+    /// Requests under way at once, or `unlimited`
+    #[arg(long, value_name = "N|unlimited", default_value = "unlimited")]
+    pub(crate) max_in_flight: String,
+    /// Requests that wait for their turn at once; more are refused with 503
+    #[arg(long, value_name = "N", default_value = "1000")]
+    pub(crate) waiting_max: String,
+    /// What waiting requests hold together, heads and bodies
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub(crate) queue_bytes_max: String,
+    /// The longest wait for a turn, or `unlimited`; who would wait longer is refused at once with 503
+    #[arg(long, value_name = "DURATION|unlimited", default_value = "30s")]
+    pub(crate) wait_max: String,
+    /// Between whom turns are shared fairly: by address, by connection, or by the value of a field
+    #[arg(long, value_name = "ip|connection|header:NAME", default_value = "ip")]
+    pub(crate) client_by: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Retries")]
+pub(crate) struct Retry {
+    /// Retries after the first attempt
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub(crate) max_retries: String,
+    /// The first wait, doubled for every retry
+    #[arg(long, value_name = "DURATION", default_value = "500ms")]
+    pub(crate) backoff_base: String,
+    /// The upper bound of that wait, before its jitter
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    pub(crate) backoff_cap: String,
+    /// The fraction of the wait that chance adds or takes off at most, 0 to 1
+    #[arg(long, value_name = "FRACTION", default_value = "0.25")]
+    pub(crate) jitter: String,
+    /// How chance enters the wait: around it, anywhere below it, or growing from wait to wait
+    #[arg(long, value_name = "fraction|full|decorrelated", default_value = "fraction")]
+    pub(crate) jitter_kind: String,
+    /// The longest Retry-After that is honoured
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) max_retry_after: String,
+    /// What a longer one means: the answer goes to the caller at once, or wait --max-retry-after and ask again
+    #[arg(long, value_name = "give-up|cap", default_value = "give-up")]
+    pub(crate) on_long_retry_after: String,
+    /// The floor under a Retry-After of exactly zero
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    pub(crate) min_wait: String,
+    /// The wait after a 429 or 503 without a usable Retry-After; `none` means the backoff
+    #[arg(long, value_name = "DURATION|none", default_value = "none")]
+    pub(crate) default_wait: String,
+    /// The upper bound of a random addition to the wait of a Retry-After
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    pub(crate) retry_after_jitter: String,
+    /// From the arrival to the response head that is passed on, waits included, or `unlimited`
+    #[arg(long, value_name = "DURATION|unlimited", default_value = "120s")]
+    pub(crate) total_timeout: String,
+    /// From the start of one attempt to its response head
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) attempt_timeout: String,
+    /// Whether retries after failures are kept in proportion to the requests
+    #[arg(long, value_name = "on|off", default_value = "on")]
+    pub(crate) retry_budget: String,
+    /// Statuses to retry beside 408, 429, 500, 502, 503 and 504, separated by commas
+    #[arg(long, value_name = "STATUS,…", value_delimiter = ',')]
+    pub(crate) retry_on: Vec<String>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Retries")]
+pub(crate) struct Replay {
+    /// The longest request body that is kept for sending it again; a longer one streams
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    pub(crate) replay_bytes_max: String,
+    /// What is kept of all request bodies together
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    pub(crate) replay_bytes_total: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Connections")]
+pub(crate) struct Connections {
+    /// The longest that connecting to the API may take, TLS included
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    pub(crate) connect_timeout: String,
+    /// How long a connection is kept without a request, and how long either body may be silent
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) idle_timeout: String,
+    /// A PEM file of certificate authorities that are trusted beside the system's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<String>,
+}
 
 /// Flags of `sopan fake-api`.
 #[derive(Args)]
@@ -200,7 +386,7 @@ mod tests {
 
     #[test]
     fn an_unknown_flag_is_told_by_its_name() {
-        let told = read(["sopan", "fake-api", "--bogus"].iter().map(OsString::from)).err().unwrap();
+        let told = read(["sopan", "serve", "--bogus"].iter().map(OsString::from)).err().unwrap();
         assert!(told.exit_code() == 2 && told.to_string().contains("'--bogus'"), "{told}");
         let told = read(["sopan", "--version"].iter().map(OsString::from)).err().unwrap();
         assert_eq!((told.exit_code(), told.to_string()), (0, format!("sopan {}\n", env!("CARGO_PKG_VERSION"))));

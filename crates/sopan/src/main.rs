@@ -4,11 +4,17 @@
 //! |---|---|
 //! | `cli` | what was typed? |
 //! | `config` | what does it mean, and is it allowed? |
+//! | `serve` | who connects, and what becomes of their requests? |
+//! | `admin` | what is going on? |
 //! | `fake` | how does it behave against a rate-limited API? |
+//! | `log` | how is it told? |
 
+mod admin;
 mod cli;
 mod config;
 mod fake;
+mod log;
+mod serve;
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -19,12 +25,20 @@ const WRONG_SETTINGS: u8 = 2;
 
 fn main() -> ExitCode {
     let done = match cli::parse(std::env::args_os()).command {
+        cli::Command::Serve(typed) => serve(&typed),
         cli::Command::FakeApi(typed) => fake(&typed),
     };
     done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
 }
 
-/// Answers with an exit code where it does not succeed. It fails only before it has started.
+/// Answers with an exit code where it does not succeed. The proxy fails only before it has started.
+fn serve(typed: &cli::Serve) -> Result<(), u8> {
+    let settings = config::serve(typed).map_err(|wrong| refuse(&wrong))?;
+    let _log = log::start(settings.log);
+    let metrics = admin::Metrics::new(settings.access_log);
+    serve::run(settings, metrics).map_err(|error| complain(&error, WRONG_SETTINGS))
+}
+
 fn fake(typed: &cli::FakeApi) -> Result<(), u8> {
     let settings = config::fake(typed).map_err(|wrong| refuse(&wrong))?;
     fake::run(settings).map_err(|error| complain(&error, WRONG_SETTINGS))

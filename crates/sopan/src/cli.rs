@@ -25,6 +25,8 @@ Examples:
       an API to try things on, at http://127.0.0.1:8765
   sopan serve --upstream http://127.0.0.1:8765 --rate 10/s --burst 20
       the proxy in front of it, at http://127.0.0.1:8000
+  sopan fetch http://127.0.0.1:8765/api/v1/orders
+      one polite GET without a proxy
 
 `sopan COMMAND --help` explains every flag of a command.";
 
@@ -33,6 +35,9 @@ pub(crate) enum Command {
     /// Stand in front of an API and let requests through at the pace it allows
     #[command(after_help = format!("{SERVE_EXAMPLE}\n\n{DURATIONS} {SIZES}"))]
     Serve(Box<Serve>),
+    /// Get one URL politely and write the body to standard output
+    #[command(after_help = format!("{FETCH_EXAMPLE}\n\n{DURATIONS} {SIZES}"))]
+    Fetch(Box<Fetch>),
     /// Play a rate-limited API, to try sopan or any other client on
     #[command(after_help = format!("{FAKE_EXAMPLE}\n\n{DURATIONS}"))]
     FakeApi(Box<FakeApi>),
@@ -52,6 +57,20 @@ Example:
 
 SIGTERM and SIGINT let what has begun finish (--drain) and end with 0; a second one ends at once. A wrong flag or \
 setting ends with 2 before anything is started.";
+
+const FETCH_EXAMPLE: &str = "\
+Example:
+  sopan fetch --header 'Authorization: Bearer …' 'https://api.example.com/orders?page=1' > orders.json
+
+The body is written only when all of it is here; nothing is written when the request fails. Waiting for the rate and \
+for pauses that the API asked for takes as long as it takes and does not count in --total-timeout.
+
+Exit codes:
+  0    the body is whole (also when the reader of standard output closed it early, as `head` does)
+  2    a flag or a setting is wrong; nothing was sent
+  75   the API failed, was limited or could not be reached: run it again later
+  76   the API refuses the request, or the answer cannot be kept: mend something first
+  130  interrupted";
 
 const FAKE_EXAMPLE: &str = "\
 Example:
@@ -102,6 +121,28 @@ pub(crate) struct Serve {
     pub(crate) retry: Retry,
     #[command(flatten)]
     pub(crate) replay: Replay,
+    #[command(flatten)]
+    pub(crate) connections: Connections,
+}
+
+/// Flags of `sopan fetch`.
+#[derive(Args)]
+pub(crate) struct Fetch {
+    /// What to get: http or https, with path and query; a fragment is ignored
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// A field of the request, may be given several times; its value is never shown
+    #[arg(long, value_name = "'NAME: VALUE'")]
+    pub(crate) header: Vec<String>,
+    /// The longest body that is taken; up to 1 MiB is kept in memory, more in a temporary file
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub(crate) body_bytes_max: String,
+    #[command(flatten)]
+    pub(crate) log: Log,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    #[command(flatten)]
+    pub(crate) retry: Retry,
     #[command(flatten)]
     pub(crate) connections: Connections,
 }

@@ -7,11 +7,13 @@
 use std::io::IsTerminal as _;
 
 mod fake;
+mod fetch;
 mod read;
 mod serve;
 mod upstream;
 
 pub(crate) use fake::{Fake, fake};
+pub(crate) use fetch::{Fetch, fetch};
 pub(crate) use read::Wrong;
 pub(crate) use serve::{ClientBy, Serve, serve};
 

@@ -2,7 +2,7 @@
 //!
 //! A line for people is its time, its level and its message, which says all there is to say; the fields are for programs.
 //! A proxy must never stand still because nobody reads its log: [`start`] writes in the background, through a queue with a
-//! bound, and beyond that lines are lost and counted.
+//! bound, and beyond that lines are lost and counted. A command that runs once writes directly.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -32,9 +32,7 @@ pub(crate) fn start(format: LogFormat) -> Background {
     let (writer, guard) = in_background(io::stderr());
     // Whoever starts a second log, which no command does, counts what the first one loses.
     let _ = LOST.set(writer.error_counter());
-    let subscriber = subscriber(format, config::wants_colours(), writer);
-    // It fails where there is a subscriber already, which no command sets up before.
-    let _ = tracing::subscriber::set_global_default(subscriber);
+    install(format, writer);
     Background(guard)
 }
 
@@ -43,9 +41,20 @@ fn in_background(to: impl io::Write + Send + 'static) -> (NonBlocking, WorkerGua
     builder.thread_name("sopan-log").finish(to)
 }
 
+/// Logs from now on, each line before the program goes on.
+pub(crate) fn start_direct(format: LogFormat) {
+    install(format, io::stderr);
+}
+
 /// Lines that were lost because nobody read them fast enough.
 pub(crate) fn lines_lost() -> u64 {
     LOST.get().map_or(0, |lost| lost.dropped_lines() as u64)
+}
+
+fn install(format: LogFormat, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
+    let subscriber = subscriber(format, config::wants_colours(), writer);
+    // It fails where there is a subscriber already, which no command sets up before.
+    let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
 type Boxed = Box<dyn Subscriber + Send + Sync>;
@@ -125,7 +134,7 @@ impl Visit for Said {
 }
 
 /// Text on one line, in which nothing that came over a wire can move the cursor or begin a line of its own.
-struct Printable<'a>(&'a str);
+pub(crate) struct Printable<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

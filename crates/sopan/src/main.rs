@@ -6,6 +6,7 @@
 //! | `config` | what does it mean, and is it allowed? |
 //! | `serve` | who connects, and what becomes of their requests? |
 //! | `admin` | what is going on? |
+//! | `fetch` | what does this one URL say? |
 //! | `fake` | how does it behave against a rate-limited API? |
 //! | `log` | how is it told? |
 
@@ -13,6 +14,7 @@ mod admin;
 mod cli;
 mod config;
 mod fake;
+mod fetch;
 mod log;
 mod serve;
 
@@ -22,10 +24,17 @@ use std::process::ExitCode;
 
 /// A wrong flag, setting, certificate or port: nothing was started.
 const WRONG_SETTINGS: u8 = 2;
+/// It may succeed later.
+const TRANSIENT: u8 = 75;
+/// Something must be mended first.
+const PERMANENT: u8 = 76;
+/// Ended by SIGINT: 128 and the number of the signal, as shells count.
+const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let done = match cli::parse(std::env::args_os()).command {
         cli::Command::Serve(typed) => serve(&typed),
+        cli::Command::Fetch(typed) => fetch(&typed),
         cli::Command::FakeApi(typed) => fake(&typed),
     };
     done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
@@ -37,6 +46,17 @@ fn serve(typed: &cli::Serve) -> Result<(), u8> {
     let _log = log::start(settings.log);
     let metrics = admin::Metrics::new(settings.access_log);
     serve::run(settings, metrics).map_err(|error| complain(&error, WRONG_SETTINGS))
+}
+
+fn fetch(typed: &cli::Fetch) -> Result<(), u8> {
+    let settings = config::fetch(typed).map_err(|wrong| refuse(&wrong))?;
+    log::start_direct(settings.log);
+    fetch::run(settings).map_err(|failure| match failure {
+        fetch::Failure::Setup(error) => complain(&error, WRONG_SETTINGS),
+        fetch::Failure::Transient(message) => complain(&message, TRANSIENT),
+        fetch::Failure::Permanent(message) => complain(&message, PERMANENT),
+        fetch::Failure::Interrupted => INTERRUPTED,
+    })
 }
 
 fn fake(typed: &cli::FakeApi) -> Result<(), u8> {

@@ -102,7 +102,7 @@ fn upstream_of(check: &mut Check, typed: &cli::Serve, target: Option<Target>) ->
     upstream::limits(check, &typed.limits, &mut settings);
     waiting(check, &typed.waiting, &mut settings);
     check.fit(mark, upstream::flag_of, settings.lane.validate());
-    upstream::retry(check, &typed.retry, &typed.replay, &mut settings.retry);
+    upstream::retry(check, &typed.retry, Some(&typed.replay), &mut settings.retry);
     upstream::connections(check, &typed.connections, &mut settings);
     settings
 }

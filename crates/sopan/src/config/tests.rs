@@ -27,6 +27,11 @@ fn try_serve(flags: &[&str]) -> Result<Serve, Wrong> {
     serve(&typed)
 }
 
+fn try_fetch(url: &str, flags: &[&str]) -> Result<Fetch, Wrong> {
+    let cli::Command::Fetch(typed) = read("fetch", &[url], flags) else { unreachable!() };
+    fetch(&typed)
+}
+
 fn try_fake(flags: &[&str]) -> Result<Fake, Wrong> {
     let cli::Command::FakeApi(typed) = read("fake-api", &[], flags) else { unreachable!() };
     fake(&typed)
@@ -68,6 +73,11 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
     assert_eq!((serve.header_timeout, serve.idle_timeout, serve.drain), (s(10), s(60), s(10)));
     assert_eq!((serve.max_connections, serve.client_by, serve.access_log), (10_000, ClientBy::Ip, false));
     assert_eq!((serve.log, serve.workers >= 1), (LogFormat::Text, true));
+
+    let fetch = try_fetch("http://u", &[]).unwrap();
+    assert_eq!(fetch.upstream.lane, LanePolicy { wait_max: None, ..LanePolicy::default() });
+    assert_eq!((fetch.upstream.retry, fetch.upstream.breaker), (RetryPolicy::default(), BreakerPolicy::default()));
+    assert!(!fetch.upstream.waits_count && fetch.body_bytes_max == 1 << 30);
 
     let fake = try_fake(&[]).unwrap();
     assert_eq!(fake.listen.to_string(), "127.0.0.1:8765");
@@ -135,6 +145,29 @@ fn every_flag_of_serve_has_its_effect() {
         let value = if *value == "CERTIFICATE" { ca.path().to_str().unwrap() } else { value };
         let serve = try_serve(&[flag, value]).unwrap_or_else(|wrong| panic!("{flag} {value}: {wrong}"));
         assert!(effect(&serve), "{flag} {value}: {serve:?}");
+    }
+}
+
+const FETCH: &[Effect<Fetch>] = &[
+    ("--header", "X-A: b", |f| f.headers["x-a"] == "b"),
+    ("--header", "user-agent: me", |f| f.headers["user-agent"] == "me"),
+    ("--body-bytes-max", "5", |f| f.body_bytes_max == 5),
+    ("--log", "json", |f| f.log == LogFormat::Json),
+    ("--rate", "1/s", |f| f.upstream.lane.limits == [limit("1/s")]),
+    ("--max-hold", "1m", |f| f.upstream.lane.max_hold == s(60)),
+    ("--breaker", "off", |f| !f.upstream.breaker.on),
+    ("--max-retries", "1", |f| f.upstream.retry.max_retries == 1),
+    ("--total-timeout", "9", |f| f.upstream.retry.total_timeout == Some(s(9))),
+    ("--idle-timeout", "8", |f| f.upstream.idle_timeout == s(8)),
+];
+
+#[test]
+fn fetch_takes_the_flags_of_serve_and_its_own() {
+    let own = ["--body-bytes-max", "--header"].map(str::to_owned);
+    let shared: BTreeSet<_> = flags_of("serve").intersection(&flags_of("fetch")).cloned().collect();
+    assert_eq!(flags_of("fetch"), shared.into_iter().chain(own).collect());
+    for (flag, value, effect) in FETCH {
+        assert!(effect(&try_fetch("http://u/x", &[flag, value]).unwrap()), "{flag} {value}");
     }
 }
 
@@ -362,6 +395,7 @@ fn limits_that_do_not_go_together_are_refused() {
     let many: Vec<_> = (1..=17).flat_map(|n| ["--rate".to_owned(), format!("{n}/s")]).collect();
     let many: Vec<_> = many.iter().map(String::as_str).collect();
     check(try_serve(&many).err(), &["--rate: the number of limits is 17; allowed is up to 16"]);
+    check(try_fetch("http://u", &many).err(), &["--rate: the number of limits is 17; allowed is up to 16"]);
 }
 
 #[test]
@@ -401,8 +435,70 @@ fn a_file_of_authorities_must_hold_certificates() {
             );
         }
     }
-    let said = try_serve(&["--ca-file", "/no/such/file"]).unwrap_err().to_string();
+    let said = try_fetch("http://u", &["--ca-file", "/no/such/file"]).unwrap_err().to_string();
     assert!(said.contains("--ca-file: the certificate file /no/such/file cannot be used: "), "{said}");
+}
+
+#[test]
+fn a_url_is_split_into_target_and_path_as_it_was_typed() {
+    for (url, target, path, shown) in [
+        ("http://u", "http://u", "/", "http://u"),
+        ("https://u:8443/a//b?x=%2f&y", "https://u:8443", "/a//b?x=%2f&y", "https://u:8443/a//b?x=…&y"),
+        ("http://u?q=1#frag", "http://u", "/?q=1", "http://u?q=…"),
+        ("http://u/#frag?x=1", "http://u", "/", "http://u/"),
+        ("http://[::1]:80/x", "http://[::1]", "/x", "http://[::1]:80/x"),
+        ("http://u//x", "http://u", "//x", "http://u//x"),
+        ("http://u/a@b", "http://u", "/a@b", "http://u/a@b"),
+    ] {
+        let fetch = try_fetch(url, &[]).unwrap();
+        assert_eq!(
+            (&*fetch.upstream.target.to_string(), &*fetch.path.to_string(), &*fetch.shown),
+            (target, path, shown)
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_fetched_is_told_without_its_secrets() {
+    for (url, shown, why) in [
+        ("", "", "it cannot be read as a URL"),
+        ("/x", "/x", "it cannot be read as a URL"),
+        ("api.test/x?key=SECRET", "api.test/x?key=…", "it lacks http:// or https://"),
+        ("ftp://u/x", "ftp://u/x", "its scheme is neither http nor https"),
+        ("http:///x", "http:///x", "it cannot be read as a URL"),
+        ("http://me:SECRET@u/x", "http://u/x", "it holds a user name or password, which would be shown in logs"),
+        ("http://me:SEC/RET@u/x", "http://u/x", "its port is not a number from 1 to 65535"),
+        ("http://u:0/x", "http://u:0/x", "its port is 0"),
+        ("http://u/a b", "http://u/a b", "its path or query holds a character that must be percent-encoded"),
+    ] {
+        let expected =
+            format!("URL: `{shown}` cannot be fetched: {why}; write for example https://api.example.com/orders?page=1");
+        check(try_fetch(url, &[]).err(), &[&expected]);
+    }
+}
+
+#[test]
+fn fields_of_a_request_are_checked_and_their_values_never_shown() {
+    let fetch =
+        try_fetch("http://u", &["--header", "Authorization: Bearer SECRET", "--header", "x-a:1", "--header", "X-A: 2"]);
+    let fetch = fetch.unwrap();
+    assert_eq!(fetch.headers.get_all("x-a").iter().collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!(
+        (&fetch.headers["accept"], fetch.headers["user-agent"].to_str().unwrap()),
+        (&"*/*".parse().unwrap(), concat!("sopan/", env!("CARGO_PKG_VERSION")))
+    );
+    assert!(!format!("{fetch:?}").contains("SECRET"));
+    for (field, why) in [
+        ("SECRET", "number 1 has no colon; write 'Name: value'"),
+        ("X A: SECRET", "number 1 does not begin with the name of a field; write 'Name: value'"),
+        (": SECRET", "number 1 does not begin with the name of a field; write 'Name: value'"),
+        ("X-A: SECRET\r\nX-B: 1", "the value of `x-a` holds a character that no field may hold, such as a line break"),
+        ("Host: u", "`host` is set by sopan itself; leave it away"),
+        ("content-length: 5", "`content-length` is set by sopan itself; leave it away"),
+        ("Transfer-Encoding: chunked", "`transfer-encoding` is set by sopan itself; leave it away"),
+    ] {
+        check(try_fetch("http://u", &["--header", field]).err(), &[&format!("--header: {why}")]);
+    }
 }
 
 #[test]

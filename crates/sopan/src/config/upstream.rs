@@ -1,4 +1,4 @@
-//! How an upstream is reached and treated: what does not depend on the door.
+//! How an upstream is reached and treated: what `serve` and `fetch` have in common.
 
 use http::StatusCode;
 use sopan_core::policy::{BreakerPolicy, JitterKind, LanePolicy, Limit, OnLongRetryAfter, RetryPolicy, parse_duration};
@@ -121,7 +121,7 @@ fn breaker(check: &mut Check, typed: &str, policy: &mut BreakerPolicy) {
     check.fit(mark, |_| FLAG.to_owned(), policy.validate());
 }
 
-pub(super) fn retry(check: &mut Check, typed: &cli::Retry, replay: &cli::Replay, policy: &mut RetryPolicy) {
+pub(super) fn retry(check: &mut Check, typed: &cli::Retry, replay: Option<&cli::Replay>, policy: &mut RetryPolicy) {
     let mark = check.mark();
     check.set(&mut policy.max_retries, "--max-retries", &typed.max_retries, count);
     check.set(&mut policy.backoff_base, "--backoff-base", &typed.backoff_base, parse_duration);
@@ -137,8 +137,10 @@ pub(super) fn retry(check: &mut Check, typed: &cli::Retry, replay: &cli::Replay,
     check.set(&mut policy.total_timeout, "--total-timeout", &typed.total_timeout, total);
     check.set(&mut policy.attempt_timeout, "--attempt-timeout", &typed.attempt_timeout, parse_duration);
     check.set(&mut policy.retry_budget, "--retry-budget", &typed.retry_budget, switch);
-    check.set(&mut policy.replay_bytes_max, "--replay-bytes-max", &replay.replay_bytes_max, size);
-    check.set(&mut policy.replay_bytes_total, "--replay-bytes-total", &replay.replay_bytes_total, size);
+    if let Some(replay) = replay {
+        check.set(&mut policy.replay_bytes_max, "--replay-bytes-max", &replay.replay_bytes_max, size);
+        check.set(&mut policy.replay_bytes_total, "--replay-bytes-total", &replay.replay_bytes_total, size);
+    }
     policy.retry_on = typed.retry_on.iter().filter_map(|s| check.read("--retry-on", s, status)).collect();
     check.fit(mark, flag_of, policy.validate());
 }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes on a machine that is busy with something else.
@@ -21,9 +21,16 @@ pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) out: Vec<u8>,
     pub(crate) err: String,
+    pub(crate) took: Duration,
 }
 
 impl Run {
+    /// The lines of the log with this level, without their times.
+    pub(crate) fn logged(&self, level: &str) -> Vec<&str> {
+        let lines = self.err.lines().filter_map(|line| line.split_once('Z')?.1.strip_prefix(' '));
+        lines.filter_map(|line| line.strip_prefix(level)?.strip_prefix(' ')).collect()
+    }
+
     /// What was said beside the log.
     pub(crate) fn complained(&self) -> Vec<&str> {
         self.err.lines().filter(|line| line.starts_with("error: ")).collect()
@@ -32,9 +39,10 @@ impl Run {
 
 /// Runs the program to its end.
 pub(crate) fn sopan(args: &[&str]) -> Run {
+    let begun = Instant::now();
     let done = command(args).output().unwrap();
     let err = String::from_utf8(done.stderr).unwrap();
-    Run { code: done.status.code(), out: done.stdout, err }
+    Run { code: done.status.code(), out: done.stdout, err, took: begun.elapsed() }
 }
 
 /// A program that runs, and is ended when it is dropped.
@@ -65,6 +73,12 @@ pub(crate) fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// A test that cannot be made here says so, and where all must be made it fails.
+pub(crate) fn skipped(why: &str) {
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "SKIPPED: {why}");
+    println!("SKIPPED: {why}");
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -86,6 +100,10 @@ impl Fake {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim_end().strip_prefix("listening on http://").unwrap_or_else(|| panic!("{line:?}"));
         Self { program: Running(child), address: address.parse().unwrap() }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {
@@ -132,6 +150,35 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Answer {
     socket.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     Answer { head: head.to_owned(), body: body.to_owned() }
+}
+
+/// An upstream that gives one answer, byte for byte, and tells the request that it got.
+pub(crate) struct Once {
+    pub(crate) address: SocketAddr,
+    request: JoinHandle<String>,
+}
+
+impl Once {
+    pub(crate) fn answering(answer: impl AsRef<[u8]> + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let request = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            let (mut read, mut request) = (BufReader::new(socket.try_clone().unwrap()), String::new());
+            while !request.ends_with("\r\n\r\n") {
+                assert_ne!(read.read_line(&mut request).unwrap(), 0, "it ended within {request:?}");
+            }
+            // Whoever asked may have had enough.
+            let _ = socket.write_all(answer.as_ref());
+            request
+        });
+        Self { address, request }
+    }
+
+    pub(crate) fn request(self) -> String {
+        self.request.join().unwrap()
+    }
 }
 
 /// An address on which nobody listens.

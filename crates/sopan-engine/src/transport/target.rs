@@ -24,6 +24,13 @@ pub struct TargetError {
     why: &'static str,
 }
 
+impl TargetError {
+    /// What is wrong with it, without the URL: for a caller who has another one to show.
+    pub fn why(&self) -> &'static str {
+        self.why
+    }
+}
+
 impl Target {
     /// Reads an upstream's URL.
     ///

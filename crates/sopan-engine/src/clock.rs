@@ -2,7 +2,7 @@
 //! from one origin.
 //!
 //! tokio's own timer fires on whole milliseconds, about 1.5 ms late. That is good enough for a time-out and not for a
-//! pace of 1000/s, so on Linux a [`Timer`] is a timerfd read through the reactor, 0.04 to 0.07 ms late on a quiet
+//! pace of 1000/s, so on Linux a `Timer` is a timerfd read through the reactor, 0.04 to 0.07 ms late on a quiet
 //! machine. Elsewhere, and under tokio's paused clock, it is tokio's.
 
 use std::future::Future;

@@ -1,7 +1,7 @@
 //! May a request leave now, and if not, when? All limits of a lane together, taken all or not at all.
 //!
-//! A [`meter::RateMeter`] keeps a rate as one instant (the theoretical arrival time of GCRA, ITU-T I.371), a
-//! [`ring::QuotaRing`] keeps a quota as a ring of instants. Taking *reserves* tokens, writing the request's head
+//! A `RateMeter` keeps a rate as one instant (the theoretical arrival time of GCRA, ITU-T I.371), a
+//! `QuotaRing` keeps a quota as a ring of instants. Taking *reserves* tokens, writing the request's head
 //! *charges* them at that instant, and a turn that ends unwritten gives its reservation back: what counts upstream is the
 //! arrival, and the instant of writing is the last that we control. Reserved tokens never refill.
 //!

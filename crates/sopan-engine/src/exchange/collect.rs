@@ -15,7 +15,7 @@ use crate::refusal::Failure;
 use crate::transport::Conn;
 
 /// Takes a body, piece by piece, perhaps more than once.
-pub trait Sink: Send {
+pub trait Sink: Send + Sync {
     /// Forgets what was written: the answer broke off, and another one begins.
     ///
     /// # Errors

@@ -30,6 +30,8 @@ impl Exchange<'_> {
     /// Reads a failed answer to its end. The turn ends with it: who waits for a retry holds no place.
     pub(super) async fn keep(&mut self, response: Response<Incoming>, mut conn: Conn, turn: Turn) -> Kept {
         self.last_status = Some(response.status());
+        // Where this one cannot be kept, an older one is not the last answer of the upstream either.
+        self.kept = None;
         let (mut parts, mut incoming) = response.into_parts();
         let mut read = BytesMut::new();
         let whole = tokio::time::timeout(KEPT_TIME_MAX, async {

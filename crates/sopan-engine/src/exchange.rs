@@ -41,7 +41,7 @@ pub use answer::{AnswerBody, AnswerError};
 use answer::{Passing, Story};
 use collect::Collector;
 pub use collect::Sink;
-use keep::Kept;
+use keep::{Kept, Long};
 use turn::Stop;
 
 /// A request as a door hands it over.
@@ -219,16 +219,26 @@ impl<'a> Exchange<'a> {
             Verdict::Again(again) => again,
             verdict => return Err(Ok(self.pass_on(response, conn, turn, None, verdict))),
         };
-        match Box::pin(self.keep(response, conn, turn)).await {
-            Kept::Whole => Ok(again),
-            // Asked to wait, the upstream did nothing: what it said at length may be dropped.
-            Kept::TooLong(_) | Kept::Broken if outcome.asks_to_wait() => Ok(again),
-            Kept::TooLong(long) => {
-                let (response, prefix, conn, turn) = *long;
-                Err(Ok(self.pass_on(response, conn, turn, Some(prefix), Verdict::Done)))
-            }
-            Kept::Broken => Ok(again),
+        let kept = Box::pin(self.keep(response, conn, turn)).await;
+        // An answer may come before its request has gone whole, and while it was read more of the body may have gone than
+        // is kept: what is left would be another request.
+        if !self.body.is_replayable() {
+            return Err(match kept {
+                Kept::TooLong(long) => Ok(self.pass_on_long(*long)),
+                Kept::Whole | Kept::Broken => Err(Verdict::GiveUp(Why::BodyNotReplayable)),
+            });
         }
+        match kept {
+            Kept::Whole | Kept::Broken => Ok(again),
+            // Asked to wait, the upstream did nothing: what it said at length may be dropped.
+            Kept::TooLong(_) if outcome.asks_to_wait() => Ok(again),
+            Kept::TooLong(long) => Err(Ok(self.pass_on_long(*long))),
+        }
+    }
+
+    /// A failed answer that cannot be kept, passed on from its beginning.
+    fn pass_on_long(&mut self, (response, prefix, conn, turn): Long) -> Answer {
+        self.pass_on(response, conn, turn, Some(prefix), Verdict::Done)
     }
 
     /// Reads a good answer whole; one that breaks off is a failed attempt.

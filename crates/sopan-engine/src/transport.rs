@@ -11,9 +11,11 @@ mod target;
 mod tls;
 mod wire;
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use sopan_core::time::{Instant, nanos};
@@ -105,6 +107,14 @@ impl Transport {
     /// Takes back a connection that is idle again.
     pub(crate) fn put(&self, conn: Conn) {
         self.pool.put(conn);
+    }
+
+    /// Takes back a connection whose answer has been read, if it is idle: an answer may come before its request has gone
+    /// whole, and what still sends one request cannot carry another.
+    pub(crate) async fn put_if_idle(&self, mut conn: Conn) {
+        if poll_fn(|cx| Poll::Ready(conn.is_alive(cx))).await {
+            self.pool.put(conn);
+        }
     }
 
     /// How long connecting takes, as far as it has been measured.

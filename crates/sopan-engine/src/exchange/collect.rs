@@ -71,7 +71,7 @@ impl Exchange<'_> {
         match result {
             Ok(whole) => {
                 if whole {
-                    self.upstream.transport.put(conn);
+                    self.upstream.transport.put_if_idle(conn).await;
                 }
                 Ok(Response::from_parts(parts, ()))
             }

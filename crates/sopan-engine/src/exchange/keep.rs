@@ -21,10 +21,13 @@ pub(super) enum Kept {
     /// It is kept.
     Whole,
     /// It is too long, or too slow: what was read of it, and the rest.
-    TooLong(Box<(Response<Incoming>, Bytes, Conn, Turn)>),
+    TooLong(Box<Long>),
     /// It broke off, and is gone.
     Broken,
 }
+
+/// An answer of which the beginning was read, and where its rest comes from.
+pub(super) type Long = (Response<Incoming>, Bytes, Conn, Turn);
 
 impl Exchange<'_> {
     /// Reads a failed answer to its end. The turn ends with it: who waits for a retry holds no place.
@@ -51,7 +54,7 @@ impl Exchange<'_> {
             Some(true) => {
                 strip_hop_by_hop(&mut parts.headers);
                 self.kept = Some(Box::new(Response::from_parts(parts, read.freeze())));
-                self.upstream.transport.put(conn);
+                self.upstream.transport.put_if_idle(conn).await;
                 Kept::Whole
             }
             Some(false) => {

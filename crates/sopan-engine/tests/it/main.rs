@@ -1,6 +1,7 @@
 //! The engine in process, over pipes in memory and on a paused clock.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod body;
 mod retry;
 mod retry_after;
 mod support;

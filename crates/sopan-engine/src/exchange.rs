@@ -22,7 +22,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use bytes::Bytes;
-use http::{HeaderName, Method, Request, Response, StatusCode};
+use http::{HeaderName, Method, Request, Response, StatusCode, Version, response};
 use hyper::body::Incoming;
 use sopan_core::breaker::Health;
 use sopan_core::headers::strip_hop_by_hop;
@@ -265,7 +265,7 @@ impl<'a> Exchange<'a> {
         let target = self.upstream.target();
         let Ok(uri) = target.path(self.head.uri()) else { return Err(Refusal::Unsupported("this request target")) };
         *self.head.uri_mut() = uri;
-        *self.head.version_mut() = http::Version::HTTP_11;
+        *self.head.version_mut() = Version::HTTP_11;
         self.head.headers_mut().insert(http::header::HOST, target.authority().clone());
         Ok(())
     }
@@ -436,12 +436,19 @@ impl<'a> Exchange<'a> {
     ) -> Answer {
         let end = self.end(verdict);
         let (mut parts, incoming) = response.into_parts();
-        strip_hop_by_hop(&mut parts.headers);
+        make_ours(&mut parts);
         let mut response = Response::from_parts(parts, ());
         self.story.tell(&mut response);
         let passing = Passing::new(incoming, prefix, conn, turn, Arc::clone(self.upstream), self.story.take());
         Answer { response: response.map(|()| AnswerBody::Passing(Box::new(passing))), end }
     }
+}
+
+/// Makes the head of an upstream's answer one to pass on: without what belongs to the upstream's hop, and in our own
+/// version of HTTP (RFC 9112 §2.3).
+fn make_ours(head: &mut response::Parts) {
+    strip_hop_by_hop(&mut head.headers);
+    head.version = Version::HTTP_11;
 }
 
 /// Whether nothing need be decided: the upstream answered, and without complaint.

@@ -6,10 +6,9 @@ use std::io;
 use bytes::Bytes;
 use http::Response;
 use hyper::body::Incoming;
-use sopan_core::headers::strip_hop_by_hop;
 use sopan_core::retry::Outcome;
 
-use super::{Exchange, Failed};
+use super::{Exchange, Failed, make_ours};
 use crate::dispatcher::Turn;
 use crate::refusal::Failure;
 use crate::transport::Conn;
@@ -62,7 +61,7 @@ impl Exchange<'_> {
         turn: Turn,
     ) -> Result<Response<()>, Failed> {
         let (mut parts, mut incoming) = response.into_parts();
-        strip_hop_by_hop(&mut parts.headers);
+        make_ours(&mut parts);
         let begun = self.now();
         let result = self.write_all(&mut incoming, &mut conn).await;
         // Reading a body is bounded by its silence, not by the time of the exchange.

@@ -3,11 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use http::Response;
 use hyper::body::Incoming;
-use sopan_core::headers::strip_hop_by_hop;
 use std::future::poll_fn;
 use std::time::Duration;
 
-use super::Exchange;
+use super::{Exchange, make_ours};
 use crate::dispatcher::Turn;
 use crate::transport::Conn;
 
@@ -52,7 +51,7 @@ impl Exchange<'_> {
         });
         match whole.await.unwrap_or(Some(false)) {
             Some(true) => {
-                strip_hop_by_hop(&mut parts.headers);
+                make_ours(&mut parts);
                 self.kept = Some(Box::new(Response::from_parts(parts, read.freeze())));
                 self.upstream.transport.put_if_idle(conn).await;
                 Kept::Whole

@@ -74,6 +74,9 @@ pub struct Passing {
     upstream: Arc<Upstream>,
     story: Box<Story>,
     silence: Option<Pin<Box<Sleep>>>,
+    /// What broke it off, to be told at the next poll: a server that is told drops what it has not flushed yet, and with it
+    /// bytes, even the head, that had come from the upstream whole.
+    broken: Option<AnswerError>,
     bytes: u64,
 }
 
@@ -95,6 +98,7 @@ impl Passing {
             upstream,
             story,
             silence: None,
+            broken: None,
             bytes: 0,
         }
     }
@@ -104,14 +108,16 @@ impl Passing {
             self.bytes += prefix.len() as u64;
             return Poll::Ready(Some(Ok(Frame::data(prefix))));
         }
+        if let Some(error) = self.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let Some(conn) = &mut self.conn else { return Poll::Ready(None) };
         match conn.poll_body(&mut self.incoming, cx) {
             Poll::Pending => {
                 if self.poll_silence(cx).is_pending() {
                     return Poll::Pending;
                 }
-                self.cut();
-                Poll::Ready(Some(Err(AnswerError::Silent)))
+                self.cut(AnswerError::Silent, cx)
             }
             Poll::Ready(Some(Ok(frame))) => {
                 self.silence = None;
@@ -125,10 +131,7 @@ impl Passing {
                 self.end(cx);
                 Poll::Ready(None)
             }
-            Poll::Ready(Some(Err(error))) => {
-                self.cut();
-                Poll::Ready(Some(Err(AnswerError::Broken(error))))
-            }
+            Poll::Ready(Some(Err(error))) => self.cut(AnswerError::Broken(error), cx),
         }
     }
 
@@ -162,12 +165,15 @@ impl Passing {
         self.story.ended(&self.upstream, self.bytes, true);
     }
 
-    fn cut(&mut self) {
+    fn cut<T>(&mut self, error: AnswerError, cx: &mut Context<'_>) -> Poll<T> {
         self.conn = None;
         if let Some(turn) = self.turn.take() {
             turn.cut();
         }
         self.story.ended(&self.upstream, self.bytes, false);
+        self.broken = Some(error);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

@@ -1,7 +1,9 @@
 //! The engine in process, over pipes in memory and on a paused clock.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod backoff;
 mod body;
+mod pacing;
 mod retry;
 mod retry_after;
 mod support;

@@ -3,7 +3,9 @@
 
 mod backoff;
 mod body;
+mod fairness;
 mod pacing;
+mod queue;
 mod retry;
 mod retry_after;
 mod support;

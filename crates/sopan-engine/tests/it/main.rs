@@ -3,7 +3,9 @@
 
 mod backoff;
 mod body;
+mod breaker;
 mod fairness;
+mod hold;
 mod pacing;
 mod queue;
 mod retry;

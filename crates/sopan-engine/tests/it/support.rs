@@ -8,6 +8,7 @@ pub(crate) mod door;
 pub(crate) mod lines;
 pub(crate) mod log;
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -206,8 +207,9 @@ pub(crate) async fn settled() {
 }
 
 /// Lets a future go after so long, as a client that hangs up does.
-pub(crate) async fn leave_after<T>(patience: Duration, future: impl Future<Output = T>) {
-    assert!(tokio::time::timeout(patience, future).await.is_err(), "it was over before its client left");
+pub(crate) async fn leave_after<T: fmt::Debug>(patience: Duration, future: impl Future<Output = T>) {
+    let over = tokio::time::timeout(patience, future).await;
+    assert!(over.is_err(), "it was over before its client left: {over:?}");
 }
 
 /// An answer, read to its end.

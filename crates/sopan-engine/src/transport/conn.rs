@@ -41,8 +41,8 @@ pub(crate) struct Conn {
 pub(crate) struct Lost {
     /// Whether a byte of the request was written.
     pub(crate) sent: bool,
-    /// Whether the connection had carried requests before and said nothing to this one: most likely it was closed just
-    /// as it was used again, which says nothing about the upstream.
+    /// Whether the connection had been idle and said nothing to this request: most likely it was closed just as it was
+    /// used again, which says nothing about the upstream.
     pub(crate) stale: bool,
     /// What hyper made of it; none if the connection ended without a word.
     pub(crate) error: Option<hyper::Error>,
@@ -76,9 +76,14 @@ impl Conn {
         self.drive(cx).is_pending() && self.sender.is_ready()
     }
 
-    /// Whether it has carried a request before.
+    /// Whether it has been idle: it has carried a request before, or was made for one that left.
     pub(crate) fn is_reused(&self) -> bool {
         self.reused
+    }
+
+    /// It is idle from now on, and may be closed from the other side at any moment.
+    pub(super) fn rests(&mut self) {
+        self.reused = true;
     }
 
     /// Sends a request and waits for the answer's head. `written` is told when the first byte was taken by the kernel.

@@ -7,6 +7,7 @@ mod breaker;
 mod fairness;
 mod hold;
 mod pacing;
+mod pool;
 mod queue;
 mod retry;
 mod retry_after;

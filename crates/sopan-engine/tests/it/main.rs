@@ -4,11 +4,13 @@
 mod backoff;
 mod body;
 mod breaker;
+mod cancel;
 mod fairness;
 mod hold;
 mod pacing;
 mod pool;
 mod queue;
+mod refusal;
 mod retry;
 mod retry_after;
 mod support;

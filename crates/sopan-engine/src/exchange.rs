@@ -75,6 +75,8 @@ pub enum End {
         reason: String,
         /// What it was if there was no answer.
         failure: Option<Failure>,
+        /// The upstream's status if there was one. The answer's own may be sopan's, where the upstream's was not kept.
+        status: Option<StatusCode>,
         /// Why there was no other.
         why: Why,
     },
@@ -404,8 +406,12 @@ impl<'a> Exchange<'a> {
 
     fn end(&self, verdict: Verdict) -> End {
         match (verdict, &self.last) {
-            (Verdict::GiveUp(why), Some(Failed { reason, failure, .. })) => {
-                End::GaveUp { reason: reason.clone(), failure: *failure, why }
+            (Verdict::GiveUp(why), Some(Failed { outcome, reason, failure })) => {
+                let status = match outcome {
+                    Outcome::Answered { status, .. } => Some(*status),
+                    Outcome::NotSent | Outcome::Broken | Outcome::TimedOut => None,
+                };
+                End::GaveUp { reason: reason.clone(), failure: *failure, status, why }
             }
             _ => End::Done,
         }

@@ -336,14 +336,14 @@ async fn a_truncated_answer_reaches_the_client_as_a_broken_transfer() {
         // Shorter than its length, or without its last chunk.
         assert_eq!(seen_body(&bench, "GET").await, (200, expected.to_owned()));
         assert_eq!(bench.upstream.arrivals(), 1);
-        let events = bench.seen.events();
+        let events = bench.seen.ended();
         assert_eq!((events.len(), events[0].whole), (1, false));
         bench.is_at_rest();
     }
     // The end of the connection is the end of this one.
     let bench = Bench::new(|_| Answer::raw("HTTP/1.1 200 OK\r\n\r\nwhole").close(), |_| {});
     assert_eq!(seen_body(&bench, "GET").await, (200, "5\r\nwhole\r\n0\r\n\r\n".to_owned()));
-    assert!(bench.seen.events()[0].whole);
+    assert!(bench.seen.ended()[0].whole);
 }
 
 // px-5

@@ -126,7 +126,7 @@ async fn in_the_middle_of_a_body() {
     drop(client);
     is_within(bench.upstream.peer_gone(1).await.at - bench.begun, SECOND, ms(1_200));
     nothing_follows(&bench).await;
-    let events = bench.seen.events();
+    let events = bench.seen.ended();
     assert_eq!((events.len(), events[0].whole), (1, false));
 }
 

@@ -5,6 +5,7 @@ mod backoff;
 mod body;
 mod breaker;
 mod cancel;
+mod client;
 mod fairness;
 mod hold;
 mod pacing;

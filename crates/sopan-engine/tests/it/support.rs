@@ -294,7 +294,21 @@ impl Got {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     outcomes: Mutex<Vec<Outcome>>,
-    events: Mutex<Vec<Event>>,
+    ended: Mutex<Vec<Ended>>,
+}
+
+/// An exchange that has ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended {
+    /// Method, target and status.
+    pub(crate) what: String,
+    pub(crate) refused: Option<&'static str>,
+    pub(crate) wait: Duration,
+    pub(crate) attempts: u32,
+    pub(crate) upstream: Duration,
+    pub(crate) total: Duration,
+    pub(crate) bytes: u64,
+    pub(crate) whole: bool,
 }
 
 impl Seen {
@@ -303,8 +317,8 @@ impl Seen {
         self.outcomes.lock().iter().map(ToString::to_string).collect()
     }
 
-    pub(crate) fn events(&self) -> Vec<Event> {
-        self.events.lock().clone()
+    pub(crate) fn ended(&self) -> Vec<Ended> {
+        self.ended.lock().clone()
     }
 }
 
@@ -314,7 +328,16 @@ impl Observer for Seen {
     }
 
     fn ended(&self, event: &Event) {
-        self.events.lock().push(event.clone());
+        self.ended.lock().push(Ended {
+            what: format!("{} {} {}", event.method, event.uri, event.status.as_u16()),
+            refused: event.refused,
+            wait: event.wait,
+            attempts: event.attempts,
+            upstream: event.upstream,
+            total: event.total,
+            bytes: event.bytes,
+            whole: event.whole,
+        });
     }
 }
 

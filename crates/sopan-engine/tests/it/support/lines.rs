@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use sopan_engine::{Dial, Stream};
 use sopan_fake::script;
-use tokio::io::DuplexStream;
 
 /// How a connection is made.
 pub(crate) enum Line {
@@ -26,8 +25,6 @@ pub(crate) enum Line {
     Hangs,
     /// It comes about, and its peer is gone before a byte was written.
     Dead,
-    /// This one.
-    Own(DuplexStream),
 }
 
 type Plan = dyn Fn(usize) -> Line + Send + Sync;
@@ -61,7 +58,6 @@ impl Dial for Lines {
                 Line::Unresolvable => return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
                 Line::Hangs => std::future::pending().await,
                 Line::Dead => return Ok(Stream::Memory(tokio::io::duplex(1024).0)),
-                Line::Own(stream) => return Ok(Stream::Memory(stream)),
             }
             Ok(Stream::Memory(self.upstream.connect()))
         })

@@ -118,6 +118,11 @@ impl Bucket {
         self.rates.iter_mut().for_each(|r| r.hold_until(end));
     }
 
+    /// Whether tokens are reserved and not yet spent or given back, so that predictions move with time.
+    pub fn is_reserved(&self) -> bool {
+        self.rates.iter().any(|r| r.reserved() > 0) || self.quotas.iter().any(|q| q.reserved() > 0)
+    }
+
     /// Whether a rate spaces what leaves; without one the lane must restart by rounds after a hold.
     pub fn has_rate(&self) -> bool {
         !self.rates.is_empty()

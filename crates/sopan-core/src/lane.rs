@@ -181,6 +181,7 @@ pub struct Lane {
     rounds: u64,
     /// Since when nothing but tokens has been in the way of the first ticket.
     clear_since: Instant,
+    granted: Instant,
     lead: Duration,
 }
 
@@ -195,6 +196,8 @@ const LEAD_MIN: Duration = Duration::from_millis(2);
 const DEADLINE_GRACE: Duration = Duration::from_millis(1);
 /// A turn that was granted is written within this time if its connection is ready.
 const WRITING: Duration = Duration::from_micros(200);
+/// A turn that was granted longer ago than this waits for its connection, and nobody knows for how long.
+const WRITING_MAX: Duration = Duration::from_millis(1);
 
 /// Something is in the way of a turn.
 struct Blocked {
@@ -218,6 +221,7 @@ impl Lane {
             restart: None,
             rounds: 0,
             clear_since: Instant::ORIGIN,
+            granted: Instant::ORIGIN,
             lead: LEAD_MIN,
         }
     }
@@ -402,8 +406,12 @@ impl Lane {
         let due = match self.bucket.take(cost, now) {
             Take::Taken { due } => due,
             Take::At(at) => return blocked(Some(at)),
-            // Who holds the tokens will write soon, and the lane is stepped then; this is when to look if all goes well.
-            Take::Reserved(at) => return blocked(Some(at.max(now.after(WRITING)))),
+            // The lane is stepped when who holds the tokens has written. If it writes in time the next turn is due at `at`,
+            // and a timer that is set for that already need not be set again.
+            Take::Reserved(at) => {
+                let is_writing = now.since(self.granted) < WRITING_MAX;
+                return blocked(is_writing.then(|| at.max(now.after(WRITING))));
+            }
         };
         let permit = match self.breaker.permit(now) {
             Ok(permit) => permit,
@@ -414,6 +422,7 @@ impl Lane {
             }
         };
         self.places.take();
+        self.granted = now;
         let round = self.restart.as_mut().map(Restart::grant);
         Ok(Turn {
             client: waited.map(|(client, _)| client),
@@ -478,9 +487,11 @@ impl Lane {
         for id in self.queue.in_order().take(CALLED_MAX) {
             let cost = self.queue.entry(id).map_or(1, |e| e.cost);
             let lead = if ahead == 0 { FIRST_LEAD } else { self.lead };
-            let (due, _) = self.predict_after(ahead, cost, now);
+            let (due, cause) = self.predict_after(ahead, cost, now);
             if due > now.after(lead) {
-                wake = Some(due.before(lead));
+                // What depends on other turns is only known when they move, and the lane is stepped then.
+                let is_known = cause != Cause::Places && !self.bucket.is_reserved();
+                wake = is_known.then(|| due.before(lead).max(now.after(WRITING)));
                 break;
             }
             near.push(id);

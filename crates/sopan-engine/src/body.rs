@@ -84,11 +84,11 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    pub(crate) fn new(source: Source, bounds: Bounds) -> Self {
+    pub(crate) fn new(source: Source, bounds: &Bounds) -> Self {
         match source {
             Source::Empty => Self::Empty,
             Source::Incoming(incoming) if http_body::Body::is_end_stream(&incoming) => Self::Empty,
-            source => Self::Replay(Arc::new(Mutex::new(Replay::new(source, bounds)))),
+            source => Self::Replay(Arc::new(Mutex::new(Replay::new(source, bounds.clone())))),
         }
     }
 

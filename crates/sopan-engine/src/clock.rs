@@ -5,15 +5,20 @@
 //! pace of 1000/s, so on Linux a [`Timer`] is a timerfd read through the reactor, 0.04 to 0.07 ms late on a quiet
 //! machine. Elsewhere, and under tokio's paused clock, it is tokio's.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use sopan_core::time::Instant;
-use tokio::time::Instant as TokioInstant;
+use tokio::time::{Instant as TokioInstant, Sleep};
 
 /// Where instants are counted from, and which timers are used.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     origin: TokioInstant,
+    /// The system's monotonic clock at the origin, in ns, where it is read without a detour.
+    monotonic: Option<u64>,
     /// The calendar time of the origin, for a clock that only tests advance; none reads the system's.
     wall: Option<SystemTime>,
 }
@@ -22,19 +27,22 @@ impl Clock {
     /// The machine's clock.
     #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn system() -> Self {
-        Self { origin: TokioInstant::now(), wall: None }
+        Self { origin: TokioInstant::now(), monotonic: precise::monotonic(), wall: None }
     }
 
     /// tokio's clock, which tests pause, with the calendar at `wall` now.
     #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn paused(wall: SystemTime) -> Self {
-        Self { origin: TokioInstant::now(), wall: Some(wall) }
+        Self { origin: TokioInstant::now(), monotonic: None, wall: Some(wall) }
     }
 
-    /// The present instant.
+    /// The present instant. Asked ten times in a request, so it is read as directly as can be.
     #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn now(&self) -> Instant {
-        Instant::ORIGIN.after(TokioInstant::now().duration_since(self.origin))
+        match self.monotonic {
+            Some(origin) => Instant::from_nanos(precise::monotonic().unwrap_or(origin).saturating_sub(origin)),
+            None => Instant::ORIGIN.after(TokioInstant::now().duration_since(self.origin)),
+        }
     }
 
     /// The present calendar time.
@@ -47,7 +55,7 @@ impl Clock {
     }
 
     /// The same instant as tokio counts it; far away where it cannot be counted.
-    pub(crate) fn tokio(&self, at: Instant) -> TokioInstant {
+    pub fn tokio(&self, at: Instant) -> TokioInstant {
         const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
         self.origin + at.since(Instant::ORIGIN).min(FAR)
     }
@@ -91,6 +99,42 @@ impl Timer {
     }
 }
 
+/// Fires when a deadline that moves has passed. The timer is set anew only when it has fired or the deadline came nearer, so
+/// that moving it further away, which every request does, costs nothing.
+#[derive(Debug, Default)]
+pub struct Watchdog {
+    timer: Option<Pin<Box<Sleep>>>,
+    /// When the timer fires, if it is set.
+    armed: Option<Instant>,
+}
+
+impl Watchdog {
+    /// Ready when `deadline` has passed; the deadline of the last call counts.
+    pub fn poll(&mut self, clock: Clock, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.armed.is_none_or(|armed| deadline < armed) {
+                if deadline == Instant::NEVER {
+                    return Poll::Pending;
+                }
+                self.armed = Some(deadline);
+                let at = clock.tokio(deadline);
+                match &mut self.timer {
+                    Some(timer) => timer.as_mut().reset(at),
+                    None => self.timer = Some(Box::pin(tokio::time::sleep_until(at))),
+                }
+            }
+            let Some(timer) = &mut self.timer else { return Poll::Pending };
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if deadline <= clock.now() {
+                return Poll::Ready(());
+            }
+            self.armed = None;
+        }
+    }
+}
+
 #[cfg(target_os = "linux")]
 mod precise {
     use std::os::fd::OwnedFd;
@@ -100,6 +144,12 @@ mod precise {
         Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
     };
     use tokio::io::unix::AsyncFd;
+
+    /// The system's monotonic clock, which tokio's instants count too.
+    pub(super) fn monotonic() -> Option<u64> {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Some(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+    }
 
     #[derive(Debug)]
     pub(super) struct Precise(AsyncFd<OwnedFd>);
@@ -133,6 +183,10 @@ mod precise {
 #[cfg(not(target_os = "linux"))]
 mod precise {
     use std::time::Duration;
+
+    pub(super) fn monotonic() -> Option<u64> {
+        None
+    }
 
     #[derive(Debug)]
     pub(super) struct Precise(std::convert::Infallible);

@@ -99,6 +99,8 @@ impl Dispatcher {
                 if rung || sleep.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
+            // A timer that has fired already makes for a loop without a pause, and others have work to do.
+            tokio::task::coop::consume_budget().await;
         }
     }
 

@@ -8,11 +8,11 @@ use sopan_core::retry::Outcome;
 
 /// One exchange that has ended.
 #[derive(Debug, Clone)]
-pub struct Event {
+pub struct Event<'a> {
     /// The request's method.
-    pub method: Method,
+    pub method: &'a Method,
     /// The request's target as the client sent it; show it redacted.
-    pub uri: Uri,
+    pub uri: &'a Uri,
     /// The status that the client got.
     pub status: StatusCode,
     /// The reason of a refusal, if sopan answered by itself.
@@ -36,7 +36,7 @@ pub trait Observer: fmt::Debug + Send + Sync + 'static {
     /// An attempt has ended.
     fn attempted(&self, outcome: &Outcome);
     /// An exchange has ended.
-    fn ended(&self, event: &Event);
+    fn ended(&self, event: &Event<'_>);
 }
 
 /// Looks away.
@@ -45,5 +45,5 @@ pub struct Unobserved;
 
 impl Observer for Unobserved {
     fn attempted(&self, _: &Outcome) {}
-    fn ended(&self, _: &Event) {}
+    fn ended(&self, _: &Event<'_>) {}
 }

@@ -22,8 +22,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use bytes::Bytes;
-use http::{HeaderName, Method, Request, Response, StatusCode, Version, response};
-use hyper::body::Incoming;
+use http::{HeaderName, Method, Request, Response, StatusCode, Uri, Version};
 use sopan_core::breaker::Health;
 use sopan_core::headers::strip_hop_by_hop;
 use sopan_core::hints;
@@ -38,10 +37,10 @@ use crate::refusal::{Failure, Refusal};
 use crate::transport::Conn;
 use crate::upstream::Upstream;
 pub use answer::{AnswerBody, AnswerError};
-use answer::{Passing, Story};
+use answer::{Passing, Story, Told};
 use collect::Collector;
 pub use collect::Sink;
-use keep::{Kept, Long};
+use keep::Kept;
 use turn::Stop;
 
 /// A request as a door hands it over.
@@ -109,6 +108,8 @@ struct Exchange<'a> {
     upstream: &'a Arc<Upstream>,
     /// The request's head, as every attempt sends it.
     head: Request<()>,
+    /// The target as the client sent it, where the upstream's prefix makes it another.
+    original: Option<Box<Uri>>,
     body: Body,
     client: ClientId,
     weight: u32,
@@ -116,12 +117,23 @@ struct Exchange<'a> {
     /// When the whole exchange must have its answer's head.
     deadline: Option<Instant>,
     backoff: Backoff,
-    story: Box<Story>,
-    /// The last whole answer of the upstream to an attempt that failed.
-    kept: Option<Box<Response<Bytes>>>,
+    story: Story,
+    /// What the attempt under way has: a turn, a connection for it, and an answer on that.
+    turn: Option<Turn>,
+    conn: Option<Box<Conn>>,
+    response: Option<Response<()>>,
+    /// What is left of failed attempts, which most exchanges have none of.
+    past: Option<Box<Past>>,
+    collector: Option<Collector<'a>>,
+}
+
+/// What attempts that failed have left behind.
+#[derive(Default)]
+struct Past {
+    /// The last whole answer of the upstream.
+    kept: Option<Response<Bytes>>,
     last: Option<Failed>,
     last_status: Option<StatusCode>,
-    collector: Option<Collector<'a>>,
 }
 
 /// What came of an attempt that failed.
@@ -135,16 +147,21 @@ struct Failed {
 }
 
 /// What came of one attempt.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "it lives for one line of the loop, and the large variant is the usual one"
-)]
 enum Attempt {
-    Answered(Response<Incoming>, Conn, Turn),
+    /// There is an answer, on the connection of the turn.
+    Answered,
     Failed(Failed),
     /// An idle connection was closed just as it was used again; the upstream has not seen the request.
     Stale,
     Stopped(Stop),
+}
+
+/// What follows an answer.
+enum Answered {
+    Again(Again),
+    PassOn(Option<Bytes>, Verdict),
+    Collected(Response<()>),
+    Fail(Verdict),
 }
 
 /// How the next attempt goes to its turn.
@@ -162,22 +179,23 @@ impl<'a> Exchange<'a> {
         let Inbound { request, client, weight } = inbound;
         let (mut parts, source) = request.into_parts();
         let arrived = upstream.clock.now();
-        let story = Box::new(Story::new(&parts.method, &parts.uri, arrived));
         // Fields of the hop go first, so that nothing below is read from a field that its sender declared to be one.
         strip_hop_by_hop(&mut parts.headers);
         Self {
             upstream,
             head: Request::from_parts(parts, ()),
-            body: Body::new(source, upstream.bounds.clone()),
+            original: None,
+            body: Body::new(source, &upstream.bounds),
             client,
             weight,
             arrival: upstream.next_arrival(),
             deadline: upstream.retry.total_timeout.map(|total| arrived.after(total)),
             backoff: Backoff::default(),
-            story,
-            kept: None,
-            last: None,
-            last_status: None,
+            story: Story::new(arrived),
+            turn: None,
+            conn: None,
+            response: None,
+            past: None,
             collector,
         }
     }
@@ -194,13 +212,15 @@ impl<'a> Exchange<'a> {
                     next = Next { visit: Visit::Again, since: self.now(), fresh: true };
                     continue;
                 }
-                Attempt::Failed(failed) => match self.decide(failed, None) {
+                Attempt::Failed(failed) => match self.decide(failed) {
                     Verdict::Again(again) => again,
                     verdict => return self.fail(verdict),
                 },
-                Attempt::Answered(response, conn, turn) => match self.answered(response, conn, turn).await {
-                    Ok(again) => again,
-                    Err(answer) => return answer.unwrap_or_else(|verdict| self.fail(verdict)),
+                Attempt::Answered => match self.answered().await {
+                    Answered::PassOn(prefix, verdict) => return self.pass_on(prefix, verdict),
+                    Answered::Again(again) => again,
+                    Answered::Collected(response) => return self.finish(response.map(|()| None), End::Done),
+                    Answered::Fail(verdict) => return self.fail(verdict),
                 },
             };
             next = Box::pin(self.wait(again)).await;
@@ -208,54 +228,30 @@ impl<'a> Exchange<'a> {
     }
 
     /// The upstream has answered: is that the answer of the exchange, or is another attempt worth it?
-    async fn answered(
-        &mut self,
-        response: Response<Incoming>,
-        conn: Conn,
-        mut turn: Turn,
-    ) -> Result<Again, Result<Answer, Verdict>> {
-        let outcome = self.outcome(&response);
-        let failed = Failed { outcome, failure: None, reason: String::new() };
-        let again = match self.decide(failed, Some(&mut turn)) {
-            Verdict::Done if self.collects(&response) => return self.collected(response, conn, turn).await,
+    async fn answered(&mut self) -> Answered {
+        let outcome = self.outcome();
+        let again = match self.decide(Failed { outcome, failure: None, reason: String::new() }) {
+            Verdict::Done if self.collects() => return Box::pin(self.collected()).await,
             Verdict::Again(again) => again,
-            verdict => return Err(Ok(self.pass_on(response, conn, turn, None, verdict))),
+            verdict => return Answered::PassOn(None, verdict),
         };
-        let kept = Box::pin(self.keep(response, conn, turn)).await;
+        let kept = Box::pin(self.keep()).await;
         // An answer may come before its request has gone whole, and while it was read more of the body may have gone than
         // is kept: what is left would be another request.
         if !self.body.is_replayable() {
-            return Err(match kept {
-                Kept::TooLong(long) => Ok(self.pass_on_long(*long)),
-                Kept::Whole | Kept::Broken => Err(Verdict::GiveUp(Why::BodyNotReplayable)),
-            });
+            return match kept {
+                Kept::TooLong(prefix) => Answered::PassOn(Some(prefix), Verdict::Done),
+                Kept::Whole | Kept::Broken => Answered::Fail(Verdict::GiveUp(Why::BodyNotReplayable)),
+            };
         }
         match kept {
-            Kept::Whole | Kept::Broken => Ok(again),
+            Kept::Whole | Kept::Broken => Answered::Again(again),
             // Asked to wait, the upstream did nothing: what it said at length may be dropped.
-            Kept::TooLong(_) if outcome.asks_to_wait() => Ok(again),
-            Kept::TooLong(long) => Err(Ok(self.pass_on_long(*long))),
-        }
-    }
-
-    /// A failed answer that cannot be kept, passed on from its beginning.
-    fn pass_on_long(&mut self, (response, prefix, conn, turn): Long) -> Answer {
-        self.pass_on(response, conn, turn, Some(prefix), Verdict::Done)
-    }
-
-    /// Reads a good answer whole; one that breaks off is a failed attempt.
-    async fn collected(
-        &mut self,
-        response: Response<Incoming>,
-        conn: Conn,
-        turn: Turn,
-    ) -> Result<Again, Result<Answer, Verdict>> {
-        match Box::pin(self.collect(response, conn, turn)).await {
-            Ok(response) => Err(Ok(self.finish(response.map(|()| None), End::Done))),
-            Err(failed) => match self.decide(failed, None) {
-                Verdict::Again(again) => Ok(again),
-                verdict => Err(Err(verdict)),
-            },
+            Kept::TooLong(_) if outcome.asks_to_wait() => {
+                self.let_go();
+                Answered::Again(again)
+            }
+            Kept::TooLong(prefix) => Answered::PassOn(Some(prefix), Verdict::Done),
         }
     }
 
@@ -265,15 +261,17 @@ impl<'a> Exchange<'a> {
             return Err(Refusal::Unsupported("CONNECT"));
         }
         let target = self.upstream.target();
-        let Ok(uri) = target.path(self.head.uri()) else { return Err(Refusal::Unsupported("this request target")) };
-        *self.head.uri_mut() = uri;
-        *self.head.version_mut() = Version::HTTP_11;
+        match target.path(self.head.uri()) {
+            Ok(None) => {}
+            Ok(Some(uri)) => self.original = Some(Box::new(std::mem::replace(self.head.uri_mut(), uri))),
+            Err(_) => return Err(Refusal::Unsupported("this request target")),
+        }
         self.head.headers_mut().insert(http::header::HOST, target.authority().clone());
         Ok(())
     }
 
     /// What follows an attempt, for this exchange and for its lane.
-    fn decide(&mut self, failed: Failed, turn: Option<&mut Turn>) -> Verdict {
+    fn decide(&mut self, failed: Failed) -> Verdict {
         let outcome = failed.outcome;
         self.upstream.observer.attempted(&outcome);
         let decision = if is_good(&outcome) {
@@ -288,14 +286,15 @@ impl<'a> Exchange<'a> {
             };
             decide(&self.upstream.retry, &situation, &outcome, self.upstream.jitter.dice())
         };
-        if let Some(turn) = turn {
-            turn.settle(Health::of(&outcome), decision.hold);
+        // An attempt without an answer has been settled already, whatever follows.
+        if failed.failure.is_none() {
+            self.settle(Health::of(&outcome), decision.hold);
         }
         if decision.verdict == Verdict::Done {
             return Verdict::Done;
         }
         let reason = if failed.reason.is_empty() { outcome.to_string() } else { failed.reason };
-        self.last = Some(Failed { reason, ..failed });
+        self.past().last = Some(Failed { reason, ..failed });
         match decision.verdict {
             Verdict::Again(again) if again.spends_budget && !self.upstream.dispatcher.withdraw() => {
                 Verdict::GiveUp(Why::BudgetSpent)
@@ -304,7 +303,8 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    fn outcome(&self, response: &Response<Incoming>) -> Outcome {
+    fn outcome(&self) -> Outcome {
+        let Some(response) = &self.response else { return Outcome::Broken };
         let status = response.status();
         let retry_after = if status.as_u16() < 400 {
             None
@@ -312,6 +312,25 @@ impl<'a> Exchange<'a> {
             hints::read(response.headers(), self.upstream.clock.wall(), self.upstream.retry.reader).retry_after
         };
         Outcome::Answered { status, retry_after }
+    }
+
+    fn settle(&mut self, health: Health, hold: Option<Duration>) {
+        if let Some(turn) = &mut self.turn {
+            turn.settle(health, hold);
+        }
+    }
+
+    fn past(&mut self) -> &mut Past {
+        self.past.get_or_insert_default()
+    }
+
+    fn last(&self) -> Option<&Failed> {
+        self.past.as_ref()?.last.as_ref()
+    }
+
+    /// Lets go of what the last attempt had: its connection is closed, its turn is over.
+    fn let_go(&mut self) {
+        (self.response, self.conn, self.turn) = (None, None, None);
     }
 
     /// Waits before a retry, where the hold of the lane does not do that anyway.
@@ -323,14 +342,14 @@ impl<'a> Exchange<'a> {
         // A ticket that waits in the queue for the end of a hold is there when it comes, in its place.
         if self.upstream.dispatcher.held_until().is_none_or(|end| end < resume) {
             self.upstream.clock.sleep_until(resume).await;
-            let asked = self.last.as_ref().is_some_and(|failed| failed.outcome.asks_to_wait());
+            let asked = self.last().is_some_and(|failed| failed.outcome.asks_to_wait());
             self.waited(now, asked);
         }
         Next { visit: Visit::Again, since: resume, fresh: false }
     }
 
     fn log_wait(&self, wait: Duration) {
-        let Some(Failed { reason, .. }) = &self.last else { return };
+        let Some(Failed { reason, .. }) = self.last() else { return };
         let (attempt, wait_s) = (self.story.attempts, wait.as_secs_f64());
         tracing::warn!(
             attempt,
@@ -373,7 +392,7 @@ impl<'a> Exchange<'a> {
     fn stopped(&mut self, stop: Stop) -> Answer {
         let refusal = match stop {
             Stop::Body(error) => Refusal::Body(error),
-            Stop::Refused(_) | Stop::TotalTimeout if self.last.is_some() => {
+            Stop::Refused(_) | Stop::TotalTimeout if self.last().is_some() => {
                 return self.fail(Verdict::GiveUp(Why::NoTurn));
             }
             Stop::Refused(refusal) => Refusal::Lane(refusal),
@@ -385,27 +404,25 @@ impl<'a> Exchange<'a> {
     /// The last attempt failed and got no answer: the caller gets the last whole answer of the upstream, or else sopan's.
     fn fail(&mut self, verdict: Verdict) -> Answer {
         let end = self.end(verdict);
-        if let Some(kept) = self.kept.take() {
+        let Past { kept, last, last_status } = *self.past.take().unwrap_or_default();
+        if let Some(kept) = kept {
             return self.finish(kept.map(Some), end);
         }
-        let refusal = match &self.last {
-            Some(Failed { failure: Some(failure), outcome, .. }) => Refusal::Failed {
-                failure: *failure,
-                outcome_unknown: *outcome != Outcome::NotSent && !self.head.method().is_safe(),
-                last_status: self.last_status,
-            },
-            _ => Refusal::NothingKept { last_status: self.last_status },
+        let refusal = match last {
+            Some(Failed { failure: Some(failure), outcome, reason }) => {
+                let attempt = self.story.attempts;
+                tracing::warn!(attempt, reason, "attempt {attempt} failed ({reason}); not retried: {}", Reason(&end));
+                let outcome_unknown = outcome != Outcome::NotSent && !self.head.method().is_safe();
+                Refusal::Failed { failure, outcome_unknown, last_status }
+            }
+            _ => Refusal::NothingKept { last_status },
         };
-        if let Some(Failed { reason, failure: Some(_), .. }) = &self.last {
-            let attempt = self.story.attempts;
-            tracing::warn!(attempt, reason, "attempt {attempt} failed ({reason}); not retried: {}", Reason(&end));
-        }
         self.story.refused = Some(refusal.reason());
         self.finish(refusal.response().map(Some), end)
     }
 
     fn end(&self, verdict: Verdict) -> End {
-        match (verdict, &self.last) {
+        match (verdict, self.last()) {
             (Verdict::GiveUp(why), Some(Failed { outcome, reason, failure })) => {
                 let status = match outcome {
                     Outcome::Answered { status, .. } => Some(*status),
@@ -427,34 +444,36 @@ impl<'a> Exchange<'a> {
         let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
         let mut response = response.map(AnswerBody::Full);
         self.story.tell(&mut response);
-        self.story.ended(self.upstream, bytes, true);
+        let uri = self.original.as_deref().unwrap_or(self.head.uri());
+        self.story.ended(self.upstream, self.head.method(), uri, bytes, true);
         Answer { response, end }
     }
 
-    /// An answer of the upstream, passed on as it comes.
-    fn pass_on(
-        &mut self,
-        response: Response<Incoming>,
-        conn: Conn,
-        turn: Turn,
-        prefix: Option<Bytes>,
-        verdict: Verdict,
-    ) -> Answer {
+    /// The answer of the upstream, passed on as it comes.
+    fn pass_on(&mut self, prefix: Option<Bytes>, verdict: Verdict) -> Answer {
+        let (Some(mut response), Some(conn), Some(turn)) = (self.response.take(), self.conn.take(), self.turn.take())
+        else {
+            return self.fail(verdict);
+        };
         let end = self.end(verdict);
-        let (mut parts, incoming) = response.into_parts();
-        make_ours(&mut parts);
-        let mut response = Response::from_parts(parts, ());
+        make_ours(&mut response);
         self.story.tell(&mut response);
-        let passing = Passing::new(incoming, prefix, conn, turn, Arc::clone(self.upstream), self.story.take());
+        let uri = std::mem::take(self.head.uri_mut());
+        let told = Told {
+            story: self.story,
+            method: std::mem::take(self.head.method_mut()),
+            uri: self.original.take().map_or(uri, |original| *original),
+        };
+        let passing = Passing::new(prefix, conn, turn, Arc::clone(self.upstream), told);
         Answer { response: response.map(|()| AnswerBody::Passing(Box::new(passing))), end }
     }
 }
 
 /// Makes the head of an upstream's answer one to pass on: without what belongs to the upstream's hop, and in our own
 /// version of HTTP (RFC 9112 §2.3).
-fn make_ours(head: &mut response::Parts) {
-    strip_hop_by_hop(&mut head.headers);
-    head.version = Version::HTTP_11;
+fn make_ours(response: &mut Response<()>) {
+    strip_hop_by_hop(response.headers_mut());
+    *response.version_mut() = Version::HTTP_11;
 }
 
 /// Whether nothing need be decided: the upstream answered, and without complaint.

@@ -1,28 +1,26 @@
 //! Sending a request upstream and getting an answer's head: one narrow seam, so that the HTTP client under it can be
 //! replaced without touching pacing, cache or retries.
 //!
-//! [`Transport::connection`] gives a connection, idle or new; [`conn::Conn::send`] sends on it. What to do with either's
+//! [`Transport::connection`] gives a connection, idle or new; [`h1::Conn::send`] sends on it. What to do with either's
 //! failure is the exchange's business.
 
-mod conn;
 mod dial;
+mod h1;
 mod pool;
 mod target;
 mod tls;
-mod wire;
 
-use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
 use sopan_core::time::{Instant, nanos};
 
 use crate::clock::Clock;
-pub(crate) use conn::{Conn, Lost};
 pub use dial::{Dial, Stream};
+pub use h1::WireError;
+pub(crate) use h1::{Conn, Lost};
 use pool::Pool;
 pub use target::{Target, TargetError};
 pub use tls::{Roots, TlsError};
@@ -75,7 +73,7 @@ impl Transport {
     }
 
     /// A connection that can carry a request: one that is idle, or a new one, by the deadline.
-    pub(crate) async fn connection(&self, fresh: bool, deadline: Option<Instant>) -> Result<Conn, ConnectFailure> {
+    pub(crate) async fn connection(&self, fresh: bool, deadline: Option<Instant>) -> Result<Box<Conn>, ConnectFailure> {
         if !fresh && let Some(conn) = self.pool.take().await {
             return Ok(conn);
         }
@@ -83,7 +81,7 @@ impl Transport {
         Box::pin(self.connect(deadline)).await
     }
 
-    async fn connect(&self, deadline: Option<Instant>) -> Result<Conn, ConnectFailure> {
+    async fn connect(&self, deadline: Option<Instant>) -> Result<Box<Conn>, ConnectFailure> {
         let begun = self.clock.now();
         let limit = begun.after(self.connect_timeout);
         let ends = deadline.map_or(limit, |deadline| deadline.min(limit));
@@ -92,7 +90,7 @@ impl Transport {
                 io::ErrorKind::NotFound => ConnectFailure::Unresolvable(e),
                 _ => ConnectFailure::Io(e),
             })?;
-            Conn::new(stream, self.clock).await.map_err(|e| ConnectFailure::Io(io::Error::other(e)))
+            Ok(Box::new(Conn::new(stream, self.clock)))
         };
         match tokio::time::timeout_at(self.clock.tokio(ends), dial).await {
             Ok(conn) => {
@@ -104,15 +102,9 @@ impl Transport {
         }
     }
 
-    /// Takes back a connection that is idle again.
-    pub(crate) fn put(&self, conn: Conn) {
-        self.pool.put(conn);
-    }
-
-    /// Takes back a connection whose answer has been read, if it is idle: an answer may come before its request has gone
-    /// whole, and what still sends one request cannot carry another.
-    pub(crate) async fn put_if_idle(&self, mut conn: Conn) {
-        if poll_fn(|cx| Poll::Ready(conn.is_alive(cx))).await {
+    /// Takes back a connection; one that is not idle again is closed.
+    pub(crate) fn put(&self, conn: Box<Conn>) {
+        if conn.is_idle() {
             self.pool.put(conn);
         }
     }

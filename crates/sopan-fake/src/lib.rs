@@ -24,4 +24,5 @@ mod settings;
 pub use api::FakeApi;
 pub use limits::{Limit, UnknownName, Window};
 pub use log::Entry;
+pub use orders::PAGE_SIZE_MAX;
 pub use settings::{Cut, RetryAfter, Settings};

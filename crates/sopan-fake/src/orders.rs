@@ -14,7 +14,7 @@ use crate::http_date::iso8601;
 pub(crate) const ORDERS_PATH: &str = "/api/v1/orders";
 
 /// A page holds at most so many orders, as vendors bound theirs.
-pub(crate) const PAGE_SIZE_MAX: u64 = 1000;
+pub const PAGE_SIZE_MAX: u64 = 1000;
 
 /// So many orders can be created; a client that runs wild must not eat the machine's memory.
 pub(crate) const CREATED_MAX: usize = 1_000_000;

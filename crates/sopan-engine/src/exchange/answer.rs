@@ -1,21 +1,19 @@
 //! The body of an answer on its way to the client, and the story of the exchange that ends with it.
 
-use std::fmt::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use sopan_core::time::Instant;
 use tokio::time::Sleep;
 
 use crate::dispatcher::Turn;
 use crate::event::Event;
-use crate::transport::Conn;
+use crate::transport::{Conn, WireError};
 use crate::upstream::Upstream;
 
 /// The body of an answer.
@@ -32,7 +30,7 @@ pub enum AnswerBody {
 pub enum AnswerError {
     /// The upstream broke off.
     #[error("the upstream broke off its answer")]
-    Broken(#[source] hyper::Error),
+    Broken(#[source] WireError),
     /// The upstream fell silent for longer than `idle_timeout`.
     #[error("the upstream fell silent in the middle of its answer")]
     Silent,
@@ -52,7 +50,7 @@ impl Body for AnswerBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Full(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
-            Self::Passing(passing) => passing.prefix.is_none() && passing.incoming.is_end_stream(),
+            Self::Passing(passing) => passing.is_end_stream(),
         }
     }
 
@@ -67,12 +65,11 @@ impl Body for AnswerBody {
 /// An upstream's body, with the connection that it comes on and the turn that lasts until its end.
 #[derive(Debug)]
 pub struct Passing {
-    incoming: Incoming,
     prefix: Option<Bytes>,
-    conn: Option<Conn>,
+    conn: Option<Box<Conn>>,
     turn: Option<Turn>,
     upstream: Arc<Upstream>,
-    story: Box<Story>,
+    told: Told,
     silence: Option<Pin<Box<Sleep>>>,
     /// What broke it off, to be told at the next poll: a server that is told drops what it has not flushed yet, and with it
     /// bytes, even the head, that had come from the upstream whole.
@@ -81,22 +78,14 @@ pub struct Passing {
 }
 
 impl Passing {
-    pub(super) fn new(
-        incoming: Incoming,
-        prefix: Option<Bytes>,
-        conn: Conn,
-        turn: Turn,
-        upstream: Arc<Upstream>,
-        story: Box<Story>,
-    ) -> Self {
+    pub(super) fn new(prefix: Option<Bytes>, conn: Box<Conn>, turn: Turn, upstream: Arc<Upstream>, told: Told) -> Self {
         let (conn, turn) = (Some(conn), Some(turn));
         Self {
-            incoming,
             prefix: prefix.filter(|p| !p.is_empty()),
             conn,
             turn,
             upstream,
-            story,
+            told,
             silence: None,
             broken: None,
             bytes: 0,
@@ -112,7 +101,7 @@ impl Passing {
             return Poll::Ready(Some(Err(error)));
         }
         let Some(conn) = &mut self.conn else { return Poll::Ready(None) };
-        match conn.poll_body(&mut self.incoming, cx) {
+        match conn.poll_body(cx) {
             Poll::Pending => {
                 if self.poll_silence(cx).is_pending() {
                     return Poll::Pending;
@@ -122,13 +111,13 @@ impl Passing {
             Poll::Ready(Some(Ok(frame))) => {
                 self.silence = None;
                 self.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
-                if self.incoming.is_end_stream() {
-                    self.end(cx);
+                if conn.is_end_of_body() {
+                    self.end();
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(None) => {
-                self.end(cx);
+                self.end();
                 Poll::Ready(None)
             }
             Poll::Ready(Some(Err(error))) => self.cut(AnswerError::Broken(error), cx),
@@ -141,28 +130,25 @@ impl Passing {
         silence.as_mut().poll(cx)
     }
 
+    fn is_end_stream(&self) -> bool {
+        self.prefix.is_none() && self.broken.is_none() && self.conn.as_ref().is_none_or(|conn| conn.is_end_of_body())
+    }
+
     fn size_hint(&self) -> SizeHint {
-        let mut size = self.incoming.size_hint();
-        if let Some(prefix) = &self.prefix {
-            let more = prefix.len() as u64;
-            let upper = size.upper().map(|upper| upper + more);
-            size.set_lower(size.lower() + more);
-            if let Some(upper) = upper {
-                size.set_upper(upper);
-            }
+        let prefix = self.prefix.as_ref().map_or(0, Bytes::len) as u64;
+        match self.conn.as_ref().map_or(Some(0), |conn| conn.body_left()) {
+            Some(left) => SizeHint::with_exact(prefix.saturating_add(left)),
+            None => SizeHint::default(),
         }
-        size
     }
 
     /// The answer has been passed on to its end: its connection is idle again, and its place is free.
-    fn end(&mut self, cx: &mut Context<'_>) {
-        if let Some(mut conn) = self.conn.take()
-            && conn.is_alive(cx)
-        {
+    fn end(&mut self) {
+        if let Some(conn) = self.conn.take() {
             self.upstream.transport.put(conn);
         }
         self.turn = None;
-        self.story.ended(&self.upstream, self.bytes, true);
+        self.told.ended(&self.upstream, self.bytes, true);
     }
 
     fn cut<T>(&mut self, error: AnswerError, cx: &mut Context<'_>) -> Poll<T> {
@@ -170,7 +156,7 @@ impl Passing {
         if let Some(turn) = self.turn.take() {
             turn.cut();
         }
-        self.story.ended(&self.upstream, self.bytes, false);
+        self.told.ended(&self.upstream, self.bytes, false);
         self.broken = Some(error);
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -179,71 +165,69 @@ impl Passing {
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        if self.prefix.is_none() && self.incoming.is_end_stream() {
+        if self.is_end_stream() {
             // An answer without a body is never polled.
-            self.end(&mut Context::from_waker(Waker::noop()));
+            self.end();
         } else {
-            self.story.ended(&self.upstream, self.bytes, false);
+            self.told.ended(&self.upstream, self.bytes, false);
         }
     }
 }
 
 /// What happened in an exchange, as it is told to the client and to the observer.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Story {
-    method: Method,
-    uri: Uri,
     pub(super) arrived: Instant,
     pub(super) wait: Duration,
     pub(super) attempts: u32,
     pub(super) upstream: Duration,
     pub(super) refused: Option<&'static str>,
     status: StatusCode,
-    told: bool,
+    is_told: bool,
+}
+
+/// A story, and whose it is.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) story: Story,
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+}
+
+impl Told {
+    fn ended(&mut self, upstream: &Upstream, bytes: u64, whole: bool) {
+        self.story.ended(upstream, &self.method, &self.uri, bytes, whole);
+    }
 }
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 impl Story {
-    pub(super) fn new(method: &Method, uri: &Uri, arrived: Instant) -> Self {
-        Self {
-            method: method.clone(),
-            uri: uri.clone(),
-            arrived,
-            wait: Duration::ZERO,
-            attempts: 0,
-            upstream: Duration::ZERO,
-            refused: None,
-            status: StatusCode::OK,
-            told: false,
-        }
-    }
-
-    /// The story, to be told further by someone else.
-    pub(super) fn take(&mut self) -> Box<Self> {
-        let rest = Self { told: true, ..Self::new(&Method::GET, &Uri::default(), self.arrived) };
-        Box::new(std::mem::replace(self, rest))
+    pub(super) fn new(arrived: Instant) -> Self {
+        let (wait, upstream) = (Duration::ZERO, Duration::ZERO);
+        Self { arrived, wait, attempts: 0, upstream, refused: None, status: StatusCode::OK, is_told: false }
     }
 
     /// Tells the client what happened, beside whatever the upstream tells it (Server Timing, W3C).
     pub(super) fn tell<B>(&mut self, response: &mut Response<B>) {
         self.status = response.status();
-        let mut value = String::with_capacity(64);
-        let (wait, upstream) = (millis(self.wait), millis(self.upstream));
-        let _ = write!(value, "wait;dur={wait}, attempts;desc=\"{}\", upstream;dur={upstream}", self.attempts);
-        if let Ok(value) = HeaderValue::try_from(value) {
+        let mut line = Line::default();
+        line.text("wait;dur=").tenths(millis_tenths(self.wait));
+        line.text(", attempts;desc=\"").number(self.attempts.into());
+        line.text("\", upstream;dur=").tenths(millis_tenths(self.upstream));
+        if let Ok(value) = HeaderValue::from_bytes(line.bytes()) {
             response.headers_mut().append(SERVER_TIMING, value);
         }
     }
 
     /// Tells the observer, once.
-    pub(super) fn ended(&mut self, upstream: &Upstream, bytes: u64, whole: bool) {
-        if std::mem::replace(&mut self.told, true) {
+    pub(super) fn ended(&mut self, upstream: &Upstream, method: &Method, uri: &Uri, bytes: u64, whole: bool) {
+        if std::mem::replace(&mut self.is_told, true) {
             return;
         }
         upstream.observer.ended(&Event {
-            method: self.method.clone(),
-            uri: self.uri.clone(),
+            method,
+            uri,
             status: self.status,
             refused: self.refused,
             wait: self.wait,
@@ -256,8 +240,75 @@ impl Story {
     }
 }
 
-/// Milliseconds with one decimal, without the detour over a float.
-fn millis(span: Duration) -> impl std::fmt::Display {
-    let tenths = span.as_micros() / 100;
-    std::fmt::from_fn(move |f| write!(f, "{}.{}", tenths / 10, tenths % 10))
+fn millis_tenths(span: Duration) -> u64 {
+    span.as_secs() * 10_000 + u64::from(span.subsec_micros() / 100)
+}
+
+/// A short line written by hand: every answer carries one, and formatting would cost as much as parsing the answer.
+struct Line {
+    bytes: [u8; 96],
+    len: usize,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self { bytes: [0; 96], len: 0 }
+    }
+}
+
+impl Line {
+    fn text(&mut self, text: &str) -> &mut Self {
+        for byte in text.bytes() {
+            self.push(byte);
+        }
+        self
+    }
+
+    fn number(&mut self, number: u64) -> &mut Self {
+        if number >= 10 {
+            self.number(number / 10);
+        }
+        self.push(b'0' + (number % 10) as u8);
+        self
+    }
+
+    fn tenths(&mut self, tenths: u64) -> &mut Self {
+        self.number(tenths / 10);
+        self.push(b'.');
+        self.push(b'0' + (tenths % 10) as u8);
+        self
+    }
+
+    /// What does not fit is left out; three numbers of twenty digits do.
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = byte;
+            self.len += 1;
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timing_is_told_in_milliseconds() {
+        for (wait, attempts, upstream, expected) in [
+            (0, 1, 0, "wait;dur=0.0, attempts;desc=\"1\", upstream;dur=0.0"),
+            (312_450, 2, 41_000, "wait;dur=312.4, attempts;desc=\"2\", upstream;dur=41.0"),
+            (3_600_000_000, 1000, 99, "wait;dur=3600000.0, attempts;desc=\"1000\", upstream;dur=0.0"),
+        ] {
+            let mut story = Story::new(Instant::ORIGIN);
+            (story.wait, story.upstream) = (Duration::from_micros(wait), Duration::from_micros(upstream));
+            story.attempts = attempts;
+            let mut response = Response::new(());
+            story.tell(&mut response);
+            assert_eq!(response.headers()[SERVER_TIMING], expected);
+        }
+    }
 }

@@ -4,14 +4,10 @@ use std::future::poll_fn;
 use std::io;
 
 use bytes::Bytes;
-use http::Response;
-use hyper::body::Incoming;
-use sopan_core::retry::Outcome;
+use sopan_core::retry::{Outcome, Verdict};
 
-use super::{Exchange, Failed, make_ours};
-use crate::dispatcher::Turn;
+use super::{Answered, Exchange, Failed, make_ours};
 use crate::refusal::Failure;
-use crate::transport::Conn;
 
 /// Takes a body, piece by piece, perhaps more than once.
 pub trait Sink: Send + Sync {
@@ -49,48 +45,51 @@ impl Collector<'_> {
 
 impl Exchange<'_> {
     /// Whether this answer's body goes to the sink.
-    pub(super) fn collects(&self, response: &Response<Incoming>) -> bool {
-        self.collector.is_some() && response.status().is_success()
+    pub(super) fn collects(&self) -> bool {
+        self.collector.is_some() && self.response.as_ref().is_some_and(|r| r.status().is_success())
     }
 
-    /// Writes the body to the sink. An error of the sink ends it as if it were whole; the caller learns of it.
-    pub(super) async fn collect(
-        &mut self,
-        response: Response<Incoming>,
-        mut conn: Conn,
-        turn: Turn,
-    ) -> Result<Response<()>, Failed> {
-        let (mut parts, mut incoming) = response.into_parts();
-        make_ours(&mut parts);
+    /// Writes the body to the sink; one that breaks off is a failed attempt. An error of the sink ends it as if it were
+    /// whole; the caller learns of it.
+    pub(super) async fn collected(&mut self) -> Answered {
+        let Some(mut response) = self.response.take() else { return Answered::Fail(Verdict::Done) };
+        make_ours(&mut response);
         let begun = self.now();
-        let result = self.write_all(&mut incoming, &mut conn).await;
+        let result = self.write_all().await;
         // Reading a body is bounded by its silence, not by the time of the exchange.
         let took = self.now().since(begun);
         self.deadline = self.deadline.map(|deadline| deadline.after(took));
         match result {
             Ok(whole) => {
-                if whole {
-                    self.upstream.transport.put_if_idle(conn).await;
+                if let Some(conn) = self.conn.take().filter(|_| whole) {
+                    self.upstream.transport.put(conn);
                 }
-                Ok(Response::from_parts(parts, ()))
+                self.let_go();
+                Answered::Collected(response)
             }
             Err(reason) => {
-                turn.cut();
-                Err(Failed { outcome: Outcome::Broken, failure: Some(Failure::Terminated), reason })
+                if let Some(turn) = &self.turn {
+                    turn.cut();
+                }
+                self.let_go();
+                let failure = Some(Failure::Terminated);
+                match self.decide(Failed { outcome: Outcome::Broken, failure, reason }) {
+                    Verdict::Again(again) => Answered::Again(again),
+                    verdict => Answered::Fail(verdict),
+                }
             }
         }
     }
 
     /// Whether the body was read to its end.
-    async fn write_all(&mut self, incoming: &mut Incoming, conn: &mut Conn) -> Result<bool, String> {
-        let Some(collector) = &mut self.collector else { return Ok(false) };
+    async fn write_all(&mut self) -> Result<bool, String> {
+        let (Some(collector), Some(conn)) = (&mut self.collector, &mut self.conn) else { return Ok(false) };
         if !collector.take(|sink| sink.restart()) {
             return Ok(false);
         }
         loop {
-            let frame =
-                tokio::time::timeout(self.upstream.idle_timeout, poll_fn(|cx| conn.poll_body(incoming, cx))).await;
-            let piece: Bytes = match frame {
+            let frame = poll_fn(|cx| conn.poll_body(cx));
+            let piece: Bytes = match tokio::time::timeout(self.upstream.idle_timeout, frame).await {
                 Err(_) => return Err("answer broken off: silent for too long".to_owned()),
                 Ok(None) => return Ok(true),
                 Ok(Some(Err(error))) => return Err(format!("answer broken off: {error}")),

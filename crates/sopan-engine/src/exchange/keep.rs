@@ -1,14 +1,11 @@
 //! Keeping a failed answer while the request is tried again, so that the caller can get it if nothing better follows.
 
-use bytes::{Bytes, BytesMut};
-use http::Response;
-use hyper::body::Incoming;
 use std::future::poll_fn;
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
+
 use super::{Exchange, make_ours};
-use crate::dispatcher::Turn;
-use crate::transport::Conn;
 
 /// The longest body that is kept.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -19,25 +16,20 @@ const KEPT_TIME_MAX: Duration = Duration::from_secs(1);
 pub(super) enum Kept {
     /// It is kept.
     Whole,
-    /// It is too long, or too slow: what was read of it, and the rest.
-    TooLong(Box<Long>),
+    /// It is too long, or too slow, and still in hand; this was read of it.
+    TooLong(Bytes),
     /// It broke off, and is gone.
     Broken,
 }
 
-/// An answer of which the beginning was read, and where its rest comes from.
-pub(super) type Long = (Response<Incoming>, Bytes, Conn, Turn);
-
 impl Exchange<'_> {
     /// Reads a failed answer to its end. The turn ends with it: who waits for a retry holds no place.
-    pub(super) async fn keep(&mut self, response: Response<Incoming>, mut conn: Conn, turn: Turn) -> Kept {
-        self.last_status = Some(response.status());
-        // Where this one cannot be kept, an older one is not the last answer of the upstream either.
-        self.kept = None;
-        let (mut parts, mut incoming) = response.into_parts();
+    pub(super) async fn keep(&mut self) -> Kept {
+        let (Some(response), Some(conn)) = (&self.response, &mut self.conn) else { return Kept::Broken };
+        let status = response.status();
         let mut read = BytesMut::new();
         let whole = tokio::time::timeout(KEPT_TIME_MAX, async {
-            while let Some(frame) = poll_fn(|cx| conn.poll_body(&mut incoming, cx)).await {
+            while let Some(frame) = poll_fn(|cx| conn.poll_body(cx)).await {
                 let Ok(frame) = frame else { return None };
                 // Trailers of a failure are nothing that a caller would miss.
                 if let Ok(data) = frame.into_data() {
@@ -49,21 +41,29 @@ impl Exchange<'_> {
             }
             Some(true)
         });
-        match whole.await.unwrap_or(Some(false)) {
+        let whole = whole.await.unwrap_or(Some(false));
+        self.past().last_status = Some(status);
+        // Where this one cannot be kept, an older one is not the last answer of the upstream either.
+        self.past().kept = None;
+        match whole {
+            Some(false) => return Kept::TooLong(read.freeze()),
             Some(true) => {
-                make_ours(&mut parts);
-                self.kept = Some(Box::new(Response::from_parts(parts, read.freeze())));
-                self.upstream.transport.put_if_idle(conn).await;
-                Kept::Whole
-            }
-            Some(false) => {
-                let response = Response::from_parts(parts, incoming);
-                Kept::TooLong(Box::new((response, read.freeze(), conn, turn)))
+                let response = self.response.take().map(|mut response| {
+                    make_ours(&mut response);
+                    response.map(|()| read.freeze())
+                });
+                self.past().kept = response;
+                if let Some(conn) = self.conn.take() {
+                    self.upstream.transport.put(conn);
+                }
             }
             None => {
-                turn.cut();
-                Kept::Broken
+                if let Some(turn) = &self.turn {
+                    turn.cut();
+                }
             }
         }
+        self.let_go();
+        if whole.is_some() { Kept::Whole } else { Kept::Broken }
     }
 }

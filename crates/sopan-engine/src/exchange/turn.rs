@@ -46,30 +46,38 @@ impl From<Stop> for NoTurn {
 impl Exchange<'_> {
     /// One attempt: a turn, a connection, and what came of sending.
     pub(super) async fn attempt(&mut self, next: Next) -> Attempt {
-        let (mut turn, mut conn) = match self.turn(next).await {
-            Ok(pair) => pair,
+        match self.turn(next).await {
+            Ok(()) => {}
             Err(NoTurn::Stopped(stop)) => return Attempt::Stopped(stop),
             Err(NoTurn::Unconnected(failure)) => {
+                self.turn = None;
                 self.story.attempts += 1;
                 self.upstream.dispatcher.unconnected();
                 return Attempt::Failed(unconnected(&failure));
             }
-        };
+        }
         self.story.attempts += 1;
-        match self.send(&mut turn, &mut conn).await {
-            Ok(response) => Attempt::Answered(response, conn, turn),
-            Err(unanswered) => self.unanswered(unanswered, &mut turn),
+        match self.send().await {
+            Ok(response) => {
+                self.response = Some(response);
+                Attempt::Answered
+            }
+            Err(unanswered) => {
+                let attempt = self.unanswered(&unanswered);
+                self.let_go();
+                attempt
+            }
         }
     }
 
-    fn unanswered(&mut self, unanswered: Unanswered, turn: &mut Turn) -> Attempt {
+    fn unanswered(&mut self, unanswered: &Unanswered) -> Attempt {
         if let Some(error) = self.body.error() {
-            turn.settle(Health::Neither, None);
+            self.settle(Health::Neither, None);
             return Attempt::Stopped(Stop::Body(error));
         }
         let failed = match unanswered {
             Unanswered::TotalTimeout => {
-                turn.settle(Health::Failure, None);
+                self.settle(Health::Failure, None);
                 return Attempt::Stopped(Stop::TotalTimeout);
             }
             Unanswered::TimedOut => {
@@ -81,44 +89,50 @@ impl Exchange<'_> {
                     self.story.attempts -= 1;
                     return Attempt::Stale;
                 }
-                lost_attempt(&lost)
+                lost_attempt(lost)
             }
         };
-        turn.settle(Health::of(&failed.outcome), None);
+        if failed.outcome != Outcome::NotSent {
+            self.settle(Health::of(&failed.outcome), None);
+        } else {
+            self.turn = None;
+            self.upstream.dispatcher.unconnected();
+        }
         Attempt::Failed(failed)
     }
 
     /// Waits for a turn, and has a connection when it comes.
-    async fn turn(&mut self, next: Next) -> Result<(Turn, Conn), NoTurn> {
+    async fn turn(&mut self, next: Next) -> Result<(), NoTurn> {
         let Next { mut visit, since, fresh } = next;
         let begun = self.now();
         loop {
-            let entered = self.upstream.dispatcher.enter(self.entry(since), visit);
-            let (turn, conn) = match entered {
+            match self.upstream.dispatcher.enter(self.entry(since), visit) {
                 Entered::Refused(refusal) => return Err(Stop::Refused(refusal).into()),
-                Entered::Go(turn) => (turn, None),
+                Entered::Go(turn) => self.turn = Some(turn),
                 Entered::Wait(ticket) => {
-                    let waiting = Waiting::new(ticket, &self.upstream.transport, fresh, self.now());
-                    let result = waiting.wait(self).await;
+                    let result = Waiting::new(ticket, &self.upstream.transport, fresh, begun).wait(self).await;
                     self.waited(begun, true);
-                    result?
+                    let (turn, conn) = result?;
+                    (self.turn, self.conn) = (Some(turn), conn);
                 }
-            };
-            let conn = match conn {
-                Some(conn) => conn,
-                None => self.connect(fresh).await?,
-            };
-            if !turn.is_revoked() {
-                return Ok((turn, conn));
+            }
+            if self.conn.is_none() {
+                self.conn = Some(self.connect(fresh).await?);
+            }
+            if !self.turn.as_ref().is_some_and(Turn::is_revoked) {
+                return Ok(());
             }
             // A hold came after the turn was granted: it takes its place again.
-            self.upstream.transport.put(conn);
+            self.turn = None;
+            if let Some(conn) = self.conn.take() {
+                self.upstream.transport.put(conn);
+            }
             visit = Visit::Again;
         }
     }
 
     /// A connection for a turn that has come already.
-    async fn connect(&self, fresh: bool) -> Result<Conn, NoTurn> {
+    async fn connect(&self, fresh: bool) -> Result<Box<Conn>, NoTurn> {
         let conn = self.upstream.transport.connection(fresh, self.deadline).await;
         match conn {
             Ok(conn) => {
@@ -141,7 +155,7 @@ impl Exchange<'_> {
     }
 }
 
-type Connecting = Pin<Box<dyn Future<Output = Result<Conn, ConnectFailure>> + Send>>;
+type Connecting = Pin<Box<dyn Future<Output = Result<Box<Conn>, ConnectFailure>> + Send>>;
 
 /// A ticket in the queue, with the connection that it gets before its turn.
 struct Waiting {
@@ -149,7 +163,7 @@ struct Waiting {
     transport: Arc<Transport>,
     fresh: bool,
     connecting: Option<Connecting>,
-    conn: Option<Conn>,
+    conn: Option<Box<Conn>>,
     /// Since when it has the connection.
     held_since: Instant,
 }
@@ -164,7 +178,7 @@ impl Waiting {
         Self { ticket, transport, fresh, connecting: None, conn: None, held_since: now }
     }
 
-    async fn wait(mut self, exchange: &Exchange<'_>) -> Result<(Turn, Option<Conn>), NoTurn> {
+    async fn wait(mut self, exchange: &Exchange<'_>) -> Result<(Turn, Option<Box<Conn>>), NoTurn> {
         let reads_ahead = !exchange.head.headers().contains_key(EXPECT);
         poll_fn(|cx| {
             if reads_ahead && self.body_broke(&exchange.body, cx) {

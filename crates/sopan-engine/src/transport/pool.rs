@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use sopan_core::time::Instant;
 use tokio::net::TcpStream;
 
-use super::conn::Conn;
 use super::dial::Stream;
+use super::h1::Conn;
 use crate::clock::Clock;
 
 /// Idle connections kept on one shelf; more are closed.
@@ -23,7 +23,7 @@ const IDLE_MAX: usize = 4096;
 
 #[derive(Debug)]
 struct Idle {
-    conn: Conn,
+    conn: Box<Conn>,
     since: Instant,
 }
 
@@ -42,7 +42,7 @@ impl Pool {
     }
 
     /// A connection that has just been seen alive.
-    pub(super) async fn take(&self) -> Option<Conn> {
+    pub(super) async fn take(&self) -> Option<Box<Conn>> {
         let own = self.own_shelf();
         while let Some(mut conn) = self.pop(own) {
             if poll_fn(|cx| Poll::Ready(conn.is_alive(cx))).await {
@@ -52,7 +52,7 @@ impl Pool {
         for other in (1..self.shelves.len()).map(|i| (own + i) % self.shelves.len()) {
             while let Some(mut conn) = self.pop(other) {
                 if poll_fn(|cx| Poll::Ready(conn.is_alive(cx))).await
-                    && let Some(conn) = self.move_here(conn).await
+                    && let Some(conn) = self.move_here(conn)
                 {
                     return Some(conn);
                 }
@@ -61,7 +61,7 @@ impl Pool {
         None
     }
 
-    pub(super) fn put(&self, mut conn: Conn) {
+    pub(super) fn put(&self, mut conn: Box<Conn>) {
         conn.rests();
         let mut shelf = self.shelves[self.own_shelf()].lock();
         if shelf.len() < IDLE_MAX {
@@ -85,21 +85,21 @@ impl Pool {
         }
     }
 
-    fn pop(&self, shelf: usize) -> Option<Conn> {
+    fn pop(&self, shelf: usize) -> Option<Box<Conn>> {
         let idle = self.shelves[shelf].lock().pop()?;
         (self.clock.now().since(idle.since) < self.idle_timeout).then_some(idle.conn)
     }
 
     /// Registers a connection with this thread's runtime. One that cannot be moved is used from here as it is.
-    async fn move_here(&self, conn: Conn) -> Option<Conn> {
+    fn move_here(&self, conn: Box<Conn>) -> Option<Box<Conn>> {
         if !conn.is_movable() {
             return Some(conn);
         }
-        let stream = match conn.into_stream()? {
+        let stream = match conn.into_stream() {
             Stream::Tcp(tcp) => Stream::Tcp(TcpStream::from_std(tcp.into_std().ok()?).ok()?),
             other => other,
         };
-        Conn::reused(stream, self.clock).await.ok()
+        Some(Box::new(Conn::reused(stream, self.clock)))
     }
 
     fn own_shelf(&self) -> usize {

@@ -24,6 +24,13 @@ pub struct TargetError {
     why: &'static str,
 }
 
+impl TargetError {
+    /// What is wrong with it, without the URL: for a caller who has another one to show.
+    pub fn why(&self) -> &'static str {
+        self.why
+    }
+}
+
 impl Target {
     /// Reads an upstream's URL.
     ///
@@ -80,14 +87,14 @@ impl Target {
         &self.authority
     }
 
-    /// A request's target at this upstream: the prefix in front of the client's bytes, which stay as they are.
-    pub(crate) fn path(&self, uri: &Uri) -> Result<Uri, http::Error> {
+    /// A request's target at this upstream, the prefix in front of the client's bytes; none where they stay as they are.
+    pub(crate) fn path(&self, uri: &Uri) -> Result<Option<Uri>, http::Error> {
         if self.prefix.is_empty() && uri.authority().is_none() {
-            return Ok(uri.clone());
+            return Ok(None);
         }
         let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let path = if path == "*" { "*".to_owned() } else { format!("{}{path}", self.prefix) };
-        Uri::builder().path_and_query(path).build()
+        Uri::builder().path_and_query(path).build().map(Some)
     }
 }
 
@@ -155,8 +162,9 @@ mod tests {
             ("http://u/v2/", "/?", "/v2/?"),
             ("http://u", "//x", "//x"),
         ] {
-            let uri = Target::parse(base).unwrap().path(&Uri::builder().path_and_query(path).build().unwrap()).unwrap();
-            assert_eq!(uri.to_string(), expected);
+            let uri = Uri::builder().path_and_query(path).build().unwrap();
+            let changed = Target::parse(base).unwrap().path(&uri).unwrap();
+            assert_eq!(changed.unwrap_or(uri).to_string(), expected);
         }
     }
 }

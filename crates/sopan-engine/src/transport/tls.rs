@@ -43,6 +43,16 @@ pub enum TlsError {
     Library(#[from] rustls::Error),
 }
 
+impl Roots {
+    /// Whether the file of authorities can be used, if one is named; an upstream without TLS never looks at it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), TlsError> {
+        self.ca_file.as_ref().map_or(Ok(()), |path| add_file(&mut RootCertStore::empty(), path))
+    }
+}
+
 pub(super) fn connector(host: &str, roots: &Roots) -> Result<(TlsConnector, ServerName<'static>), TlsError> {
     let name = ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name { host: host.to_owned() })?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -327,7 +327,7 @@ impl Observer for Seen {
         self.outcomes.lock().push(*outcome);
     }
 
-    fn ended(&self, event: &Event) {
+    fn ended(&self, event: &Event<'_>) {
         self.ended.lock().push(Ended {
             what: format!("{} {} {}", event.method, event.uri, event.status.as_u16()),
             refused: event.refused,

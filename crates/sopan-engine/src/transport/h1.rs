@@ -1,0 +1,304 @@
+//! An HTTP/1.1 connection to an upstream (RFC 9112), driven by whoever uses it: one request at a time, no task of its own.
+//!
+//! [`Conn::send`] writes a request and reads the answer's head, [`Conn::poll_body`] reads its body, and goes on writing
+//! the request's where the upstream has answered early. Dropping the connection ends the upstream's work. hyper's client
+//! would do the same with a second state machine, a channel and a copy of every head in between; that costs as much as the
+//! rest of a request (see Decisions in ARCHITECTURE.md).
+//!
+//! What is certain is kept: when the first byte was written, whether any was, whether a byte came back. Any doubt about
+//! where a message ends ends the connection.
+
+mod body;
+mod encode;
+mod head;
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http::{Request, Response};
+use http_body::Frame;
+use sopan_core::time::Instant;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+
+use super::dial::Stream;
+use crate::body::AttemptBody;
+use crate::clock::{Clock, Watchdog};
+use body::Decoder;
+use encode::Encoder;
+pub(crate) use head::HeadError;
+use head::Incoming;
+
+/// The largest head of an answer.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// What is read at once of a head, and of a body.
+const HEAD_READ: usize = 8 * 1024;
+const BODY_READ: usize = 64 * 1024;
+
+/// A connection that carries one request at a time.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    stream: Stream,
+    clock: Clock,
+    /// What was read and is not used yet.
+    read: BytesMut,
+    /// Bytes of `read` in which the end of a head has been looked for in vain.
+    scanned: usize,
+    encoder: Encoder,
+    decoder: Decoder,
+    /// Whether the connection may carry another request after this one.
+    keeps: bool,
+    first_write: Option<Instant>,
+    has_received: bool,
+    reused: bool,
+    timer: Watchdog,
+}
+
+/// An attempt that got no answer's head.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    /// Whether a byte of the request was written.
+    pub(crate) sent: bool,
+    /// Whether the connection had been idle and said nothing to this request: most likely it was closed just as it was
+    /// used again, which says nothing about the upstream.
+    pub(crate) stale: bool,
+    /// What went wrong.
+    pub(crate) error: WireError,
+}
+
+/// What can go wrong on a connection.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// The connection failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It was closed before the message was complete.
+    #[error("closed before the answer was complete")]
+    Closed,
+    /// What came is not HTTP, or it cannot be told where it ends.
+    #[error("not an HTTP answer: {0}")]
+    Garbage(&'static str),
+    /// The head is larger than is read.
+    #[error("the answer's head is too large")]
+    HeadTooLarge,
+    /// The request's own body broke off.
+    #[error(transparent)]
+    Request(#[from] crate::body::BodyError),
+}
+
+impl From<HeadError> for WireError {
+    fn from(error: HeadError) -> Self {
+        match error {
+            HeadError::Garbage(why) => Self::Garbage(why),
+            HeadError::TooLarge => Self::HeadTooLarge,
+        }
+    }
+}
+
+impl Conn {
+    pub(super) fn new(stream: Stream, clock: Clock) -> Self {
+        Self {
+            stream,
+            clock,
+            read: BytesMut::new(),
+            scanned: 0,
+            encoder: Encoder::default(),
+            decoder: Decoder::Done,
+            keeps: true,
+            first_write: None,
+            has_received: false,
+            reused: false,
+            timer: Watchdog::default(),
+        }
+    }
+
+    /// A connection over a stream that has carried requests before.
+    pub(super) fn reused(stream: Stream, clock: Clock) -> Self {
+        Self { reused: true, ..Self::new(stream, clock) }
+    }
+
+    /// Whether it can carry a request: neither closed nor speaking unasked.
+    pub(crate) fn is_alive(&mut self, cx: &mut Context<'_>) -> bool {
+        // One byte is enough to know, and is not there on a connection that can be used.
+        let mut byte = [0];
+        let mut buf = ReadBuf::new(&mut byte);
+        self.is_idle() && Pin::new(&mut self.stream).poll_read(cx, &mut buf).is_pending()
+    }
+
+    /// Whether its last answer has been read to the end, and nothing else.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.keeps && self.decoder.is_done() && self.encoder.is_done() && self.read.is_empty()
+    }
+
+    /// Whether it has been idle: it has carried a request before, or was made for one that left.
+    pub(crate) fn is_reused(&self) -> bool {
+        self.reused
+    }
+
+    /// It is idle from now on, and may be closed from the other side at any moment.
+    pub(super) fn rests(&mut self) {
+        self.reused = true;
+    }
+
+    /// Whether it can be taken to another thread's runtime: a TLS session cannot be taken apart.
+    pub(super) fn is_movable(&self) -> bool {
+        matches!(self.stream, Stream::Tcp(_))
+    }
+
+    pub(super) fn into_stream(self) -> Stream {
+        self.stream
+    }
+
+    /// The timer that bounds its attempts, kept with it since it hardly ever has to be set.
+    pub(crate) fn take_timer(&mut self) -> Watchdog {
+        std::mem::take(&mut self.timer)
+    }
+
+    pub(crate) fn put_timer(&mut self, timer: Watchdog) {
+        self.timer = timer;
+    }
+
+    /// Sends a request and waits for the answer's head. `written` is told when the kernel has taken the first byte.
+    pub(crate) async fn send(
+        &mut self,
+        head: &Request<()>,
+        body: AttemptBody,
+        mut written: impl FnMut(Instant),
+    ) -> Result<Response<()>, Lost> {
+        self.encoder.start(head, body);
+        (self.first_write, self.has_received, self.keeps, self.scanned) = (None, false, true, 0);
+        let is_head = head.method() == http::Method::HEAD;
+        let mut told = false;
+        let answer = poll_fn(|cx| {
+            let wrote = self.poll_request(cx);
+            if !told && let Some(at) = self.first_write {
+                told = true;
+                written(at);
+            }
+            let answer = self.poll_head(is_head, cx);
+            match (&answer, wrote) {
+                // The upstream may have answered before it stopped reading; only without an answer is that the failure.
+                (Poll::Pending, Poll::Ready(Err(error))) => Poll::Ready(Err(error)),
+                _ => answer,
+            }
+        })
+        .await;
+        let stale = self.reused && !self.has_received;
+        self.reused = true;
+        answer.map_err(|error| Lost { sent: self.first_write.is_some(), stale, error })
+    }
+
+    /// The next piece of the answer's body; none at its end.
+    pub(crate) fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WireError>>> {
+        if !self.encoder.is_done() {
+            // The answer goes on whatever becomes of the request's body; the connection does not.
+            if let Poll::Ready(Err(_)) = self.poll_request(cx) {
+                self.keeps = false;
+                self.encoder.abandon();
+            }
+        }
+        loop {
+            match self.decoder.decode(&mut self.read) {
+                Ok(body::Step::Frame(frame)) => return Poll::Ready(Some(Ok(frame))),
+                Ok(body::Step::End) => return Poll::Ready(None),
+                Ok(body::Step::More) => {}
+                Err(why) => return Poll::Ready(Some(Err(self.fail(WireError::Garbage(why))))),
+            }
+            let room = self.decoder.left().map_or(BODY_READ, |left| left.clamp(1, BODY_READ as u64) as usize);
+            match self.poll_read(room, cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0)) if self.decoder.ends_with_connection() => {
+                    self.keeps = false;
+                    self.decoder = Decoder::Done;
+                    return Poll::Ready(None);
+                }
+                Poll::Ready(Ok(0)) => return Poll::Ready(Some(Err(self.fail(WireError::Closed)))),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(self.fail(error.into())))),
+            }
+        }
+    }
+
+    /// Whether the answer's body has ended.
+    pub(crate) fn is_end_of_body(&self) -> bool {
+        self.decoder.is_done()
+    }
+
+    /// How long the rest of the answer's body is, where its head told.
+    pub(crate) fn body_left(&self) -> Option<u64> {
+        if self.decoder.is_done() { Some(0) } else { self.decoder.left().filter(|_| self.decoder.is_counted()) }
+    }
+
+    /// Writes what it can of the request.
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WireError>> {
+        let Self { encoder, stream, first_write, clock, .. } = self;
+        encoder.poll(cx, |cx, slices| {
+            let poll = match slices {
+                [one] => Pin::new(&mut *stream).poll_write(cx, one),
+                many => Pin::new(&mut *stream).poll_write_vectored(cx, many),
+            };
+            if let Poll::Ready(Ok(bytes)) = &poll
+                && *bytes > 0
+                && first_write.is_none()
+            {
+                *first_write = Some(clock.now());
+            }
+            poll
+        })
+    }
+
+    /// Reads until there is a final head. Interim answers say nothing about the request's fate.
+    fn poll_head(&mut self, is_head: bool, cx: &mut Context<'_>) -> Poll<Result<Response<()>, WireError>> {
+        loop {
+            if let Some(len) = head::find_end(&self.read, self.scanned) {
+                self.scanned = 0;
+                let incoming = head::parse(&self.read.split_to(len).freeze(), is_head)?;
+                if let Some(response) = self.take_head(incoming)? {
+                    return Poll::Ready(Ok(response));
+                }
+                continue;
+            }
+            if self.read.len() > HEAD_BYTES_MAX {
+                return Poll::Ready(Err(WireError::HeadTooLarge));
+            }
+            self.scanned = self.read.len();
+            match self.poll_read(HEAD_READ, cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(WireError::Closed)),
+                Poll::Ready(Ok(_)) => self.has_received = true,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+            }
+        }
+    }
+
+    fn take_head(&mut self, incoming: Incoming) -> Result<Option<Response<()>>, WireError> {
+        let status = incoming.response.status();
+        if status == http::StatusCode::SWITCHING_PROTOCOLS {
+            return Err(WireError::Garbage("it switches protocols unasked"));
+        }
+        if status.is_informational() {
+            return Ok(None);
+        }
+        self.keeps = incoming.keeps;
+        self.decoder = incoming.decoder;
+        Ok(Some(incoming.response))
+    }
+
+    fn poll_read(&mut self, room: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.read.reserve(room);
+        poll_read_buf(&mut self.stream, &mut self.read, cx)
+    }
+
+    fn fail(&mut self, error: WireError) -> WireError {
+        self.keeps = false;
+        self.decoder = Decoder::Done;
+        error
+    }
+}
+
+/// Reads into the spare room of a buffer, without clearing it first.
+fn poll_read_buf(stream: &mut Stream, buf: &mut BytesMut, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pin!(stream.read_buf(buf)).poll(cx)
+}

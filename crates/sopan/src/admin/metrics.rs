@@ -1,0 +1,530 @@
+//! What is counted, and how it is shown: OpenMetrics, all names beginning with `sopan_`.
+//!
+//! What happens is counted where it happens, through handles that are kept, so that an exchange costs a few increments and
+//! no look-up. What is, a queue, a hold, a breaker, is read from the upstream when somebody asks. The labels are fixed here
+//! and by the settings; nothing that comes over a wire ever becomes one.
+
+use std::array;
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use sopan_core::breaker::State;
+use sopan_core::headers::redact_url;
+use sopan_core::lane::Snapshot;
+use sopan_core::retry::Outcome;
+use sopan_engine::Upstream;
+use sopan_engine::event::{Event, Observer};
+
+use crate::log;
+
+/// Everything that is counted; also writes the access log, since both are told the same.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    attempts: [Counter; ATTEMPTS.len()],
+    exchanges: [Counter; CLASSES.len()],
+    refusals: [Counter; REFUSALS.len()],
+    cut: Counter,
+    wait: Histogram,
+    upstream: Histogram,
+    total: Histogram,
+    watched: Arc<OnceLock<Watched>>,
+    access_log: bool,
+}
+
+/// How attempts end; where in the list is told by [`attempt`].
+const ATTEMPTS: [&str; 8] = ["2xx", "3xx", "4xx", "429", "5xx", "not_sent", "broken", "timed_out"];
+
+fn attempt(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Answered { status, .. } => match status.as_u16() {
+            ..300 => 0,
+            300..400 => 1,
+            429 => 3,
+            400..500 => 2,
+            // A status of 600 or above is a server's error, RFC 9110 §15.
+            500.. => 4,
+        },
+        Outcome::NotSent => 5,
+        Outcome::Broken => 6,
+        Outcome::TimedOut => 7,
+    }
+}
+
+/// Classes of the statuses that clients got; where in the list is told by [`class`].
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+fn class(status: u16) -> usize {
+    (usize::from(status) / 100).clamp(1, CLASSES.len()) - 1
+}
+
+/// Why sopan answered by itself, as the engine names it; one that is not known here counts as the last.
+const REFUSALS: [&str; 10] = [
+    "queue-full",
+    "wait-too-long",
+    "waited-too-long",
+    "breaker-open",
+    "upstream-failed",
+    "total-timeout",
+    "request-incomplete",
+    "unsupported",
+    "draining",
+    "other",
+];
+
+fn refusal(reason: &str) -> usize {
+    REFUSALS.iter().position(|known| *known == reason).unwrap_or(REFUSALS.len() - 1)
+}
+
+/// From what nobody notices to what `total_timeout` allows.
+const SECONDS: [f64; 16] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
+
+impl Metrics {
+    /// Nothing has happened yet; every counter is there from the start, at zero.
+    pub(crate) fn new(access_log: bool) -> Arc<Self> {
+        let mut registry = Registry::with_prefix("sopan");
+        registry.register("build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        let help = "Requests sent upstream, by what came of them";
+        let attempts = labelled(&mut registry, "attempts", help, "outcome", ATTEMPTS);
+        let help = "Requests of clients that have ended, by the class of the status that they got";
+        let exchanges = labelled(&mut registry, "exchanges", help, "status", CLASSES);
+        let help = "Requests of clients that sopan answered by itself, by reason";
+        let refusals = labelled(&mut registry, "refusals", help, "reason", REFUSALS);
+        let cut = Counter::default();
+        let help = "Requests of clients whose answer was not passed on to its end";
+        registry.register("cut_off", help, cut.clone());
+        let mut seconds = |name, help| {
+            let histogram = Histogram::new(SECONDS);
+            registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+            histogram
+        };
+        let wait = seconds("wait", "How long requests waited: for turns, and before retries");
+        let upstream = seconds("upstream", "How long the upstream took, over all attempts of a request");
+        let total = seconds("exchange", "From the arrival of a request to the end of its answer");
+        let watched = Arc::<OnceLock<Watched>>::default();
+        registry.register_collector(Box::new(LaneCollector(Arc::clone(&watched))));
+        let metrics = Self { registry, attempts, exchanges, refusals, cut, wait, upstream, total, watched, access_log };
+        Arc::new(metrics)
+    }
+
+    /// Shows from now on what this upstream is like, as long as it lives; once only. `limits` as they are written, rates
+    /// before quotas.
+    pub(crate) fn watch(&self, upstream: Weak<Upstream>, limits: Vec<String>) {
+        // A second one would be a mistake of ours that is not worth ending for.
+        let first = self.watched.set(Watched { upstream, limits }).is_ok();
+        debug_assert!(first, "one upstream is watched");
+    }
+
+    /// All of it as text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::with_capacity(16 * 1024);
+        text::encode(&mut text, &self.registry).expect("a string takes everything");
+        text
+    }
+}
+
+/// A counter with one label, a handle for each of its values.
+fn labelled<const N: usize>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    label: &'static str,
+    values: [&'static str; N],
+) -> [Counter; N] {
+    let family = Family::<[(&str, &str); 1], Counter>::default();
+    registry.register(name, help, family.clone());
+    array::from_fn(|at| family.get_or_create_owned(&[(label, values[at])]))
+}
+
+impl Observer for Metrics {
+    fn attempted(&self, outcome: &Outcome) {
+        self.attempts[attempt(outcome)].inc();
+    }
+
+    fn ended(&self, event: &Event<'_>) {
+        self.exchanges[class(event.status.as_u16())].inc();
+        if let Some(reason) = event.refused {
+            self.refusals[refusal(reason)].inc();
+        }
+        if !event.whole {
+            self.cut.inc();
+        }
+        self.wait.observe(event.wait.as_secs_f64());
+        self.upstream.observe(event.upstream.as_secs_f64());
+        self.total.observe(event.total.as_secs_f64());
+        if self.access_log {
+            log_access(event);
+        }
+    }
+}
+
+/// One line for one exchange. Fields are what a program would count; the message says the same to people.
+fn log_access(event: &Event<'_>) {
+    let Event { method, status, refused, attempts, bytes, whole, .. } = event;
+    let path = redact_url(&event.uri.to_string());
+    let (total, wait, upstream) = (millis(event.total), millis(event.wait), millis(event.upstream));
+    let plural = if *attempts == 1 { "" } else { "s" };
+    let why = refused.map_or_else(String::new, |reason| format!("; refused: {reason}"));
+    let cut = if *whole { "" } else { "; cut off" };
+    let status = status.as_u16();
+    tracing::info!(
+        method = method.as_str(),
+        path,
+        status,
+        bytes,
+        total_ms = total,
+        wait_ms = wait,
+        attempts,
+        upstream_ms = upstream,
+        refused,
+        whole,
+        "{method} {path} {status}, {bytes} bytes in {total:.1} ms: waited {wait:.1} ms, {attempts} attempt{plural}, \
+         upstream {upstream:.1} ms{why}{cut}"
+    );
+}
+
+/// Milliseconds to a tenth.
+fn millis(span: Duration) -> f64 {
+    (span.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+/// The upstream whose lane is shown.
+#[derive(Debug)]
+struct Watched {
+    upstream: Weak<Upstream>,
+    limits: Vec<String>,
+}
+
+/// Reads a lane when somebody asks.
+#[derive(Debug)]
+struct LaneCollector(Arc<OnceLock<Watched>>);
+
+impl Collector for LaneCollector {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let lost = ConstCounter::new(log::lines_lost());
+        let mut gauges = Gauges(encoder);
+        let help = "Log lines that were lost because nobody read them fast enough.";
+        lost.encode(gauges.0.encode_descriptor("log_lines_lost", help, None, MetricType::Counter)?)?;
+        match self.0.get().and_then(|watched| Some((watched.upstream.upgrade()?, &watched.limits))) {
+            Some((upstream, limits)) => gauges.lane(&upstream.snapshot(), limits),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes what a lane is like.
+struct Gauges<'a>(DescriptorEncoder<'a>);
+
+impl Gauges<'_> {
+    fn lane(&mut self, lane: &Snapshot, limits: &[String]) -> fmt::Result {
+        self.gauge("waiting", "Requests that wait for a turn.", lane.waiting as f64)?;
+        self.gauge("waiting_bytes", "Bytes that waiting requests hold.", lane.waiting_bytes as f64)?;
+        let help = "Requests under way, from the turn to the end of the answer.";
+        self.gauge("in_flight", help, f64::from(lane.in_flight))?;
+        let hold = lane.hold.unwrap_or_default().as_secs_f64();
+        self.gauge("hold_seconds", "What is left of the pause that the upstream asked for.", hold)?;
+        let holds = ConstCounter::new(lane.holds);
+        holds.encode(self.0.encode_descriptor(
+            "holds",
+            "Pauses that the upstream asked for.",
+            None,
+            MetricType::Counter,
+        )?)?;
+        let fills =
+            |of: fn(&sopan_core::bucket::Fill) -> f64| limits.iter().map(String::as_str).zip(lane.fills.iter().map(of));
+        let help = "Requests that each limit would let go now; negative while a debt is paid off.";
+        self.family("limit_tokens", help, "limit", fills(|fill| fill.tokens))?;
+        let help = "Requests that each limit would let go after a quiet time.";
+        self.family("limit_capacity", help, "limit", fills(|fill| fill.capacity))?;
+        let is = |yes: bool| f64::from(u8::from(yes));
+        let states = [
+            ("closed", is(lane.breaker == State::Closed)),
+            ("open", is(matches!(lane.breaker, State::Open { .. }))),
+            ("half_open", is(matches!(lane.breaker, State::HalfOpen { .. }))),
+        ];
+        self.family("breaker", "The state of the breaker: 1 for the one it is in.", "state", states.into_iter())
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn family<'v>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl Iterator<Item = (&'v str, f64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (of, value) in values {
+            family.encode_family(&[(label, of)])?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use http::{Method, StatusCode};
+    use sopan_core::bucket::Fill;
+    use sopan_core::lane::{self, Cause};
+    use sopan_core::time::Instant;
+    use sopan_engine::body::BodyError;
+    use sopan_engine::refusal::{Failure, Refusal};
+
+    use super::*;
+    use crate::config::LogFormat;
+    use crate::log::tests::{after_time, written};
+
+    fn answered(status: u16) -> Outcome {
+        Outcome::Answered { status: StatusCode::from_u16(status).unwrap(), retry_after: None }
+    }
+
+    fn event(status: u16) -> Event<'static> {
+        static URI: OnceLock<http::Uri> = OnceLock::new();
+        Event {
+            method: &Method::GET,
+            uri: URI.get_or_init(|| "/api/v1/orders?page=2&key=SECRET".parse().unwrap()),
+            status: StatusCode::from_u16(status).unwrap(),
+            refused: None,
+            wait: Duration::from_micros(300_140),
+            attempts: 2,
+            upstream: Duration::from_micros(12_260),
+            total: Duration::from_micros(312_400),
+            bytes: 5120,
+            whole: true,
+        }
+    }
+
+    /// Whether the text is what a scraper reads: every sample belongs to a family that was declared before, none comes
+    /// twice, and it ends as it must.
+    #[track_caller]
+    fn check_form(text: &str) {
+        let (mut families, mut samples) = (HashSet::new(), HashSet::new());
+        for line in text.lines() {
+            if let Some(declared) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = declared.split_once(' ').unwrap();
+                assert!(families.insert((name, kind)), "{line} comes twice");
+            } else if !line.starts_with('#') {
+                let (series, value) = line.rsplit_once(' ').unwrap();
+                assert!(samples.insert(series), "{line} comes twice");
+                assert!(value.parse::<f64>().is_ok(), "{line}");
+                let name = series.split('{').next().unwrap();
+                let belongs = |(family, kind): &(&str, &str)| match *kind {
+                    "gauge" => name == *family,
+                    "counter" => name.strip_suffix("_total") == Some(family),
+                    "info" => name.strip_suffix("_info") == Some(family),
+                    _ => ["_sum", "_count", "_bucket"].iter().any(|s| name.strip_suffix(s) == Some(family)),
+                };
+                assert!(families.iter().any(belongs), "{line} belongs nowhere");
+                assert!(name.starts_with("sopan_"), "{line}");
+            }
+        }
+        assert!(text.ends_with("\n# EOF\n"));
+    }
+
+    #[track_caller]
+    fn check_lines(text: &str, expected: &[&str]) {
+        for line in expected {
+            assert!(text.lines().any(|l| l == *line), "{line} is missing in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn every_outcome_is_counted_where_it_belongs() {
+        for (outcome, expected) in [
+            (answered(200), "2xx"),
+            (answered(304), "3xx"),
+            (answered(404), "4xx"),
+            (answered(429), "429"),
+            (answered(500), "5xx"),
+            (answered(999), "5xx"),
+            (Outcome::NotSent, "not_sent"),
+            (Outcome::Broken, "broken"),
+            (Outcome::TimedOut, "timed_out"),
+        ] {
+            let metrics = Metrics::new(false);
+            metrics.attempted(&outcome);
+            let text = metrics.text();
+            for other in ATTEMPTS {
+                let count = u8::from(other == expected);
+                check_lines(&text, &[&format!("sopan_attempts_total{{outcome=\"{other}\"}} {count}")]);
+            }
+        }
+    }
+
+    #[test]
+    fn exchanges_are_counted_by_what_became_of_them() {
+        let metrics = Metrics::new(false);
+        metrics.ended(&event(200));
+        metrics.ended(&Event { whole: false, ..event(200) });
+        metrics.ended(&Event { refused: Some("queue-full"), ..event(503) });
+        metrics.ended(&Event { refused: Some("a new reason"), ..event(999) });
+        let text = metrics.text();
+        check_form(&text);
+        check_lines(
+            &text,
+            &[
+                "sopan_exchanges_total{status=\"2xx\"} 2",
+                "sopan_exchanges_total{status=\"5xx\"} 2",
+                "sopan_refusals_total{reason=\"queue-full\"} 1",
+                "sopan_refusals_total{reason=\"other\"} 1",
+                "sopan_cut_off_total 1",
+                "sopan_wait_seconds_bucket{le=\"0.25\"} 0",
+                "sopan_wait_seconds_bucket{le=\"0.5\"} 4",
+                "sopan_upstream_seconds_bucket{le=\"0.01\"} 0",
+                "sopan_upstream_seconds_bucket{le=\"0.025\"} 4",
+                "sopan_exchange_seconds_count 4",
+                &format!("sopan_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
+            ],
+        );
+    }
+
+    #[test]
+    fn every_reason_of_the_engine_has_its_counter() {
+        let (retry_after, cause) = (1, Cause::Hold);
+        for refusal_of in [
+            Refusal::Lane(lane::Refusal::QueueFull { waiting: 1, retry_after }),
+            Refusal::Lane(lane::Refusal::BytesFull { bytes: 1, retry_after }),
+            Refusal::Lane(lane::Refusal::WaitTooLong {
+                predicted: Duration::ZERO,
+                allowed: Duration::ZERO,
+                cause,
+                retry_after,
+            }),
+            Refusal::Lane(lane::Refusal::WaitedTooLong { cause, retry_after }),
+            Refusal::Lane(lane::Refusal::BreakerOpen { retry_after }),
+            Refusal::Failed { failure: Failure::Refused, outcome_unknown: false, last_status: None },
+            Refusal::NothingKept { last_status: None },
+            Refusal::TotalTimeout,
+            Refusal::Body(BodyError::Broken),
+            Refusal::Unsupported("CONNECT"),
+            Refusal::Draining,
+        ] {
+            assert_eq!(REFUSALS[refusal(refusal_of.reason())], refusal_of.reason());
+        }
+    }
+
+    /// A registry that shows this lane.
+    fn shown(lane: Snapshot, limits: &[&str]) -> String {
+        #[derive(Debug)]
+        struct Fixed(Snapshot, Vec<String>);
+        impl Collector for Fixed {
+            fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+                Gauges(encoder).lane(&self.0, &self.1)
+            }
+        }
+        let mut registry = Registry::with_prefix("sopan");
+        let limits = limits.iter().map(ToString::to_string).collect();
+        registry.register_collector(Box::new(Fixed(lane, limits)));
+        let mut text = String::new();
+        text::encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_lane_is_shown_as_it_is() {
+        let lane = Snapshot {
+            waiting: 7,
+            waiting_bytes: 3500,
+            in_flight: 3,
+            hold: Some(Duration::from_millis(1_500)),
+            holds: 2,
+            breaker: State::HalfOpen { free: 1 },
+            fills: vec![Fill { tokens: -0.5, capacity: 19.0 }, Fill { tokens: 4000.0, capacity: 5000.0 }],
+        };
+        let text = shown(lane.clone(), &["10/s burst 20", "5000 per 1h"]);
+        check_form(&text);
+        check_lines(
+            &text,
+            &[
+                "sopan_waiting 7.0",
+                "sopan_waiting_bytes 3500.0",
+                "sopan_in_flight 3.0",
+                "sopan_hold_seconds 1.5",
+                "sopan_holds_total 2",
+                "sopan_limit_tokens{limit=\"10/s burst 20\"} -0.5",
+                "sopan_limit_tokens{limit=\"5000 per 1h\"} 4000.0",
+                "sopan_limit_capacity{limit=\"5000 per 1h\"} 5000.0",
+                "sopan_breaker{state=\"closed\"} 0.0",
+                "sopan_breaker{state=\"open\"} 0.0",
+                "sopan_breaker{state=\"half_open\"} 1.0",
+            ],
+        );
+        let text = shown(Snapshot { hold: None, breaker: State::Open { until: Instant::NEVER }, ..lane }, &[]);
+        check_form(&text);
+        check_lines(&text, &["sopan_hold_seconds 0.0", "sopan_breaker{state=\"open\"} 1.0"]);
+    }
+
+    #[test]
+    fn before_an_upstream_is_watched_and_after_it_is_gone_its_lane_is_not_shown() {
+        let metrics = Metrics::new(false);
+        check_form(&metrics.text());
+        metrics.watch(Weak::new(), vec!["10/s".to_owned()]);
+        let text = metrics.text();
+        check_form(&text);
+        assert!(!text.contains("sopan_waiting") && text.contains("sopan_log_lines_lost_total 0"));
+    }
+
+    #[test]
+    fn an_exchange_is_a_line_in_the_access_log_without_its_secrets() {
+        for (event, line) in [
+            (
+                event(200),
+                "GET /api/v1/orders?page=…&key=… 200, 5120 bytes in 312.4 ms: waited 300.1 ms, 2 attempts, upstream 12.3 ms",
+            ),
+            (
+                Event { refused: Some("queue-full"), attempts: 0, ..event(503) },
+                "GET /api/v1/orders?page=…&key=… 503, 5120 bytes in 312.4 ms: waited 300.1 ms, 0 attempts, \
+                 upstream 12.3 ms; refused: queue-full",
+            ),
+            (
+                Event { whole: false, attempts: 1, ..event(200) },
+                "GET /api/v1/orders?page=…&key=… 200, 5120 bytes in 312.4 ms: waited 300.1 ms, 1 attempt, \
+                 upstream 12.3 ms; cut off",
+            ),
+        ] {
+            let log = written(LogFormat::Text, false, || Metrics::new(true).ended(&event));
+            assert_eq!(after_time(&log), format!("INFO {line}\n"));
+            assert_eq!(written(LogFormat::Text, false, || Metrics::new(false).ended(&event)), "");
+        }
+    }
+
+    #[test]
+    fn the_access_log_has_fields_for_programs() {
+        let event = Event { refused: Some("queue-full"), ..event(503) };
+        let log = written(LogFormat::Json, false, || Metrics::new(true).ended(&event));
+        let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&log).unwrap();
+        assert!(object.remove("timestamp").is_some() && object.remove("message").is_some());
+        let expected = serde_json::json!({
+            "level": "INFO",
+            "method": "GET",
+            "path": "/api/v1/orders?page=…&key=…",
+            "status": 503,
+            "bytes": 5120,
+            "total_ms": 312.4,
+            "wait_ms": 300.1,
+            "attempts": 2,
+            "upstream_ms": 12.3,
+            "refused": "queue-full",
+            "whole": true,
+        });
+        assert_eq!(serde_json::Value::from(object), expected);
+        let log =
+            written(LogFormat::Json, false, || Metrics::new(true).ended(&Event { refused: None, ..event.clone() }));
+        assert!(!log.contains("refused"), "{log}");
+    }
+}

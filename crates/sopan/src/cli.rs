@@ -1,0 +1,435 @@
+//! The command line as it is typed: names, help and examples.
+//!
+//! Nothing is read here but which flag was given what: every value stays the text it was, and what it means and whether it
+//! is allowed is told by [`crate::config`], in its own words.
+#![allow(rustdoc::bare_urls, reason = "what is written at a flag is its help, where a URL is a URL")]
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A polite proxy in front of somebody else's HTTP API.
+///
+/// Point a program at sopan instead of the API. Its requests leave at the rate that the API allows; the rest wait in a fair
+/// line, and when the API says 429 or 503 with Retry-After, sopan waits just as long as it was asked to.
+#[derive(Parser)]
+#[command(name = "sopan", version, after_help = EXAMPLES, disable_help_subcommand = true, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sopan fake-api --rate-limit-first 1
+      an API to try things on, at http://127.0.0.1:8765
+  sopan serve --upstream http://127.0.0.1:8765 --rate 10/s --burst 20
+      the proxy in front of it, at http://127.0.0.1:8000
+  sopan fetch http://127.0.0.1:8765/api/v1/orders
+      one polite GET without a proxy
+
+`sopan COMMAND --help` explains every flag of a command.";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Stand in front of an API and let requests through at the pace it allows
+    #[command(after_help = format!("{SERVE_EXAMPLE}\n\n{DURATIONS} {SIZES}"))]
+    Serve(Box<Serve>),
+    /// Get one URL politely and write the body to standard output
+    #[command(after_help = format!("{FETCH_EXAMPLE}\n\n{DURATIONS} {SIZES}"))]
+    Fetch(Box<Fetch>),
+    /// Play a rate-limited API, to try sopan or any other client on
+    #[command(after_help = format!("{FAKE_EXAMPLE}\n\n{DURATIONS}"))]
+    FakeApi(Box<FakeApi>),
+}
+
+/// How a duration is written.
+const DURATIONS: &str = "Durations are written 500ms, 2s, 5m or 1h30m, and a bare number is seconds.";
+
+/// How a size is written.
+const SIZES: &str = "Sizes are written 64KiB, 1MiB or 10MB, and a bare number is bytes.";
+
+const SERVE_EXAMPLE: &str = "\
+Example:
+  sopan serve --upstream https://api.example.com --rate 10/s --burst 20
+      then ask http://127.0.0.1:8000/orders instead of https://api.example.com/orders,
+      and see http://127.0.0.1:8001/metrics for what is going on
+
+SIGTERM and SIGINT let what has begun finish (--drain) and end with 0; a second one ends at once. A wrong flag or \
+setting ends with 2 before anything is started.";
+
+const FETCH_EXAMPLE: &str = "\
+Example:
+  sopan fetch --header 'Authorization: Bearer …' 'https://api.example.com/orders?page=1' > orders.json
+
+The body is written only when all of it is here; nothing is written when the request fails. Waiting for the rate and \
+for pauses that the API asked for takes as long as it takes and does not count in --total-timeout.
+
+Exit codes:
+  0    the body is whole (also when the reader of standard output closed it early, as `head` does)
+  2    a flag or a setting is wrong; nothing was sent
+  75   the API failed, was limited or could not be reached: run it again later
+  76   the API refuses the request, or the answer cannot be kept: mend something first
+  130  interrupted";
+
+const FAKE_EXAMPLE: &str = "\
+Example:
+  sopan fake-api --limit '10/s burst 20' --rate-limit-first 1
+      curl -i http://127.0.0.1:8765/api/v1/orders?page=1
+      curl http://127.0.0.1:8765/_fake/log        # what arrived, and when
+
+The first requests meet what is planned for them in this order: 429s, 500s, connections dropped before, within and \
+after the head, truncated bodies. Every later one is asked of the limits.";
+
+/// Flags of `sopan serve`.
+#[derive(Args)]
+pub(crate) struct Serve {
+    /// The API that requests go to, perhaps with a path in front of theirs: https://api.example.com/v2
+    #[arg(long, value_name = "URL")]
+    pub(crate) upstream: String,
+    /// Where clients connect; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
+    pub(crate) listen: String,
+    /// Where /healthz and /metrics are served, or `off`
+    #[arg(long, value_name = "ADDRESS|off", default_value = "127.0.0.1:8001")]
+    pub(crate) admin: String,
+    /// Threads that pass requests on [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<String>,
+    /// Connections of clients that are open at once; more wait to be accepted
+    #[arg(long, value_name = "N", default_value = "10000")]
+    pub(crate) max_connections: String,
+    /// The longest that a client may take for the head of a request
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    pub(crate) header_timeout: String,
+    /// How long requests may go on after SIGTERM or SIGINT
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    pub(crate) drain: String,
+    /// Answers of the upstream are stored: not yet, so only `off` is allowed
+    #[arg(long, value_name = "off", default_value = "off")]
+    pub(crate) cache: String,
+    /// A line for every request, at INFO
+    #[arg(long, value_name = "on|off", default_value = "off")]
+    pub(crate) access_log: String,
+    #[command(flatten)]
+    pub(crate) log: Log,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    #[command(flatten)]
+    pub(crate) retry: Retry,
+    #[command(flatten)]
+    pub(crate) replay: Replay,
+    #[command(flatten)]
+    pub(crate) connections: Connections,
+}
+
+/// Flags of `sopan fetch`.
+#[derive(Args)]
+pub(crate) struct Fetch {
+    /// What to get: http or https, with path and query; a fragment is ignored
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// A field of the request, may be given several times; its value is never shown
+    #[arg(long, value_name = "'NAME: VALUE'")]
+    pub(crate) header: Vec<String>,
+    /// The longest body that is taken; up to 1 MiB is kept in memory, more in a temporary file
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub(crate) body_bytes_max: String,
+    #[command(flatten)]
+    pub(crate) log: Log,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    #[command(flatten)]
+    pub(crate) retry: Retry,
+    #[command(flatten)]
+    pub(crate) connections: Connections,
+}
+
+#[derive(Args)]
+pub(crate) struct Log {
+    /// The form of the log on standard error: lines for people, or one JSON object a line
+    #[arg(long, value_name = "text|json", default_value = "text")]
+    pub(crate) log: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "What the API allows")]
+pub(crate) struct Limits {
+    /// A rate (10/s, 10/s burst 20, 500/min, 0.5/s), a quota (5000 per 1h), or `unlimited`; may be given several times,
+    /// and all are kept to [default: 10/s burst 20]
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) rate: Vec<String>,
+    /// How many may leave at once after a quiet time, for the one rate that does not say; alone it means 10/s
+    #[arg(long, value_name = "N")]
+    pub(crate) burst: Option<String>,
+    /// How much of a burst of 2 or more is left unused, so that requests which bunch up on the way still fit
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) headroom: String,
+    /// The share of every rate that is left unused, since two clocks never run alike
+    #[arg(long, value_name = "PERCENT", default_value = "0.1%")]
+    pub(crate) rate_margin: String,
+    /// The longest pause for which an answer of the API can stop everything
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    pub(crate) max_hold: String,
+    /// When the API counts as down: on, off, or on with settings such as failures=10,min_span=5s,open_for=10s; there are
+    /// also share=0.5, attempts_min=20, window=10s and probes=1, and these are the defaults
+    #[arg(long, value_name = "on|off|SETTINGS", default_value = "on")]
+    pub(crate) breaker: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Waiting")]
+pub(crate) struct Waiting {
+    /// Requests under way at once, or `unlimited`
+    #[arg(long, value_name = "N|unlimited", default_value = "unlimited")]
+    pub(crate) max_in_flight: String,
+    /// Requests that wait for their turn at once; more are refused with 503
+    #[arg(long, value_name = "N", default_value = "1000")]
+    pub(crate) waiting_max: String,
+    /// What waiting requests hold together, heads and bodies
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub(crate) queue_bytes_max: String,
+    /// The longest wait for a turn, or `unlimited`; who would wait longer is refused at once with 503
+    #[arg(long, value_name = "DURATION|unlimited", default_value = "30s")]
+    pub(crate) wait_max: String,
+    /// Between whom turns are shared fairly: by address, by connection, or by the value of a field
+    #[arg(long, value_name = "ip|connection|header:NAME", default_value = "ip")]
+    pub(crate) client_by: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Retries")]
+pub(crate) struct Retry {
+    /// Retries after the first attempt
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub(crate) max_retries: String,
+    /// The first wait, doubled for every retry
+    #[arg(long, value_name = "DURATION", default_value = "500ms")]
+    pub(crate) backoff_base: String,
+    /// The upper bound of that wait, before its jitter
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    pub(crate) backoff_cap: String,
+    /// The fraction of the wait that chance adds or takes off at most, 0 to 1
+    #[arg(long, value_name = "FRACTION", default_value = "0.25")]
+    pub(crate) jitter: String,
+    /// How chance enters the wait: around it, anywhere below it, or growing from wait to wait
+    #[arg(long, value_name = "fraction|full|decorrelated", default_value = "fraction")]
+    pub(crate) jitter_kind: String,
+    /// The longest Retry-After that is honoured
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) max_retry_after: String,
+    /// What a longer one means: the answer goes to the caller at once, or wait --max-retry-after and ask again
+    #[arg(long, value_name = "give-up|cap", default_value = "give-up")]
+    pub(crate) on_long_retry_after: String,
+    /// The floor under a Retry-After of exactly zero
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    pub(crate) min_wait: String,
+    /// The wait after a 429 or 503 without a usable Retry-After; `none` means the backoff
+    #[arg(long, value_name = "DURATION|none", default_value = "none")]
+    pub(crate) default_wait: String,
+    /// The upper bound of a random addition to the wait of a Retry-After
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    pub(crate) retry_after_jitter: String,
+    /// From the arrival to the response head that is passed on, waits included, or `unlimited`
+    #[arg(long, value_name = "DURATION|unlimited", default_value = "120s")]
+    pub(crate) total_timeout: String,
+    /// From the start of one attempt to its response head
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) attempt_timeout: String,
+    /// Whether retries after failures are kept in proportion to the requests
+    #[arg(long, value_name = "on|off", default_value = "on")]
+    pub(crate) retry_budget: String,
+    /// Statuses to retry beside 408, 429, 500, 502, 503 and 504, separated by commas
+    #[arg(long, value_name = "STATUS,…", value_delimiter = ',')]
+    pub(crate) retry_on: Vec<String>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Retries")]
+pub(crate) struct Replay {
+    /// The longest request body that is kept for sending it again; a longer one streams
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    pub(crate) replay_bytes_max: String,
+    /// What is kept of all request bodies together
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    pub(crate) replay_bytes_total: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Connections")]
+pub(crate) struct Connections {
+    /// The longest that connecting to the API may take, TLS included
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    pub(crate) connect_timeout: String,
+    /// How long a connection is kept without a request, and how long either body may be silent
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) idle_timeout: String,
+    /// A PEM file of certificate authorities that are trusted beside the system's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<String>,
+}
+
+/// Flags of `sopan fake-api`.
+#[derive(Args)]
+pub(crate) struct FakeApi {
+    /// Where it listens; port 0 takes a free one, and the address is printed
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8765")]
+    pub(crate) listen: String,
+    /// So many requests get 429 with Retry-After: 1
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) rate_limit_first: String,
+    /// So many requests get 500; with --rate-limit-first, the 429s come first
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) fail_first: String,
+    #[command(flatten)]
+    pub(crate) limits: FakeLimits,
+    #[command(flatten)]
+    pub(crate) faults: FakeFaults,
+    #[command(flatten)]
+    pub(crate) data: FakeData,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct FakeLimits {
+    /// What it allows, exactly: a rate (10/s, 10/s burst 20) or a quota (5000 per 1h); may be given several times
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) limit: Vec<String>,
+    /// How it counts that
+    #[arg(long, value_name = "bucket|fixed|sliding", default_value = "bucket")]
+    pub(crate) window: String,
+    /// How a 429 says when to come again
+    #[arg(long, value_name = "seconds|imf|rfc850|asctime|none|garbage", default_value = "seconds")]
+    pub(crate) retry_after: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Faults")]
+pub(crate) struct FakeFaults {
+    /// Every answer waits so long
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    pub(crate) delay: String,
+    /// And up to so much longer, evenly spread
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    pub(crate) delay_jitter: String,
+    /// Where the dice of the jitter start
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) seed: String,
+    /// So many connections are cut before the head of the answer
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) drop_before_head_first: String,
+    /// So many within the head
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) drop_in_head_first: String,
+    /// So many after the head, before the body
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) drop_after_head_first: String,
+    /// So many when half of the body is sent
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) truncate_first: String,
+    /// How they are cut: with FIN, or with RST
+    #[arg(long, value_name = "close|reset", default_value = "close")]
+    pub(crate) cut: String,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Data")]
+pub(crate) struct FakeData {
+    /// How many orders there are at the start
+    #[arg(long, value_name = "N", default_value = "120")]
+    pub(crate) orders_total: String,
+    /// How many a page holds when the request does not say
+    #[arg(long, value_name = "N", default_value = "50")]
+    pub(crate) page_size: String,
+    /// How many requests the log remembers; the oldest go first
+    #[arg(long, value_name = "N", default_value = "1000000")]
+    pub(crate) log_entries_max: String,
+    /// What its calendar shows at the start: `now`, or a date such as 'Wed, 21 Oct 2026 12:00:00 GMT'
+    #[arg(long, value_name = "DATE|now", default_value = "now")]
+    pub(crate) wall_start: String,
+}
+
+/// What was typed; ends the program where a flag is unknown or missing, and after `--help` and `--version`.
+pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Cli {
+    read(args).unwrap_or_else(|told| told.exit())
+}
+
+/// What was typed, or what is to be told instead.
+pub(crate) fn read(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(glue_negative(args))
+}
+
+/// Joins `--rate` and a `-1` after it to `--rate=-1`: no flag of ours begins with a digit, so it is a value, and why it is
+/// not allowed is better said by whoever reads it than by "unexpected argument".
+fn glue_negative(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut glued: Vec<OsString> = Vec::new();
+    for arg in args {
+        let is_flag =
+            |flag: &OsString| flag.to_str().is_some_and(|f| f.len() > 2 && f.starts_with("--") && !f.contains('='));
+        match glued.last_mut() {
+            Some(flag) if is_negative(&arg) && is_flag(flag) => {
+                flag.push("=");
+                flag.push(&arg);
+            }
+            _ => glued.push(arg),
+        }
+    }
+    glued
+}
+
+fn is_negative(arg: &OsString) -> bool {
+    let digits = arg.to_str().and_then(|a| a.strip_prefix('-')).map(|a| a.trim_start_matches('.'));
+    digits.is_some_and(|d| d.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn glued(args: &[&str]) -> Vec<OsString> {
+        glue_negative(args.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn a_negative_value_belongs_to_the_flag_before_it() {
+        assert_eq!(glued(&["sopan", "serve", "--rate", "-1"]), ["sopan", "serve", "--rate=-1"]);
+        assert_eq!(glued(&["--wait-max", "-5s", "--burst", "-.5"]), ["--wait-max=-5s", "--burst=-.5"]);
+        for unchanged in
+            [&["--rate", "--burst", "5"][..], &["--rate=1/s", "-1"], &["--", "-1"], &["-h"], &["fetch", "-1"]]
+        {
+            assert_eq!(glued(unchanged), unchanged);
+        }
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_explains_every_flag_and_gives_an_example() {
+        let mut program = Cli::command();
+        program.build();
+        for command in program.get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("\nExample:\n  sopan "), "{help}");
+            for argument in command.get_arguments() {
+                let flag = argument.get_long().map_or_else(|| "<URL>".to_owned(), |name| format!("--{name}"));
+                assert!(help.contains(&flag), "{flag} is missing in:\n{help}");
+                assert!(argument.get_help().is_some(), "{flag} is not explained");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_flag_is_told_by_its_name() {
+        let told = read(["sopan", "serve", "--bogus"].iter().map(OsString::from)).err().unwrap();
+        assert!(told.exit_code() == 2 && told.to_string().contains("'--bogus'"), "{told}");
+        let told = read(["sopan", "--version"].iter().map(OsString::from)).err().unwrap();
+        assert_eq!((told.exit_code(), told.to_string()), (0, format!("sopan {}\n", env!("CARGO_PKG_VERSION"))));
+    }
+}

@@ -1,0 +1,215 @@
+//! Reading single values, and gathering all that is wrong with them.
+
+use std::fmt::{self, Display};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+use sopan_core::policy::PolicyError;
+
+/// Everything that is wrong with what was typed, one sentence each.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Wrong(Vec<String>);
+
+impl Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<_> = self.0.iter().map(|line| format!("error: {line}")).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+/// Reads one value after the other and goes on when one is wrong, so that whoever typed them mends them all at once.
+#[derive(Debug, Default)]
+pub(super) struct Check {
+    wrong: Vec<String>,
+}
+
+impl Check {
+    /// Sets `place` to what was typed for `flag`; leaves it as it is when that is wrong.
+    pub(super) fn set<T, E: Display>(
+        &mut self,
+        place: &mut T,
+        flag: &str,
+        typed: &str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) {
+        if let Some(value) = self.read(flag, typed, read) {
+            *place = value;
+        }
+    }
+
+    /// What was typed for `flag`; none when that is wrong.
+    pub(super) fn read<T, E: Display>(
+        &mut self,
+        flag: &str,
+        typed: &str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        self.take(flag, read(typed.trim()))
+    }
+
+    /// The value that came of `flag`; none when that is wrong.
+    pub(super) fn take<T, E: Display>(&mut self, flag: &str, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.note(flag, error)).ok()
+    }
+
+    /// Notes that the value of `flag` is wrong.
+    pub(super) fn note(&mut self, flag: &str, why: impl Display) {
+        self.wrong.push(format!("{flag}: {why}"));
+    }
+
+    /// Asks whether the values of a policy fit each other, unless one of those read since `before` is wrong already.
+    pub(super) fn fit(
+        &mut self,
+        before: Mark,
+        flag: impl Fn(&'static str) -> String,
+        verdict: Result<(), Vec<PolicyError>>,
+    ) {
+        if self.mark() != before {
+            return;
+        }
+        for error in verdict.err().unwrap_or_default() {
+            self.note(&flag(error.key), error);
+        }
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark(self.wrong.len())
+    }
+
+    /// The value, if nothing was wrong with any of it.
+    pub(super) fn finish<T>(self, value: Option<T>) -> Result<T, Wrong> {
+        value.filter(|_| self.wrong.is_empty()).ok_or(Wrong(self.wrong))
+    }
+}
+
+/// How much was wrong at some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark(usize);
+
+/// A whole number within a range.
+pub(super) fn whole(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> {
+    move |text| {
+        // Digits only: unlike `str::parse`, no plus sign.
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        text.parse().ok().filter(|n| digits && range.contains(n)).ok_or_else(|| {
+            format!("`{text}` is not allowed; write a whole number from {} to {}", range.start(), range.end())
+        })
+    }
+}
+
+/// A whole number that fits into 32 bits; closer bounds are the policy's.
+pub(super) fn count(text: &str) -> Result<u32, String> {
+    whole(0..=u64::from(u32::MAX))(text).map(|n| u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+/// A number with decimals; its bounds, and that it is a number at all, are the policy's.
+pub(super) fn decimal(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a number; write for example 0.25"))
+}
+
+/// A duration that is more than zero.
+pub(super) fn positive(text: &str) -> Result<std::time::Duration, String> {
+    match sopan_core::policy::parse_duration(text) {
+        Ok(span) if span.is_zero() => Err(format!("`{text}` is zero; allowed is more than zero")),
+        read => read.map_err(|e| e.to_string()),
+    }
+}
+
+/// A value, or a word that stands for none.
+pub(super) fn or_word<T, E: Display>(
+    word: &'static str,
+    read: impl Fn(&str) -> Result<T, E>,
+) -> impl Fn(&str) -> Result<Option<T>, String> {
+    move |text| {
+        if text == word {
+            return Ok(None);
+        }
+        read(text).map(Some).map_err(|error| format!("{error}, or {word}"))
+    }
+}
+
+/// One of a few names.
+pub(super) fn one_of<T: Copy, const N: usize>(names: [(&'static str, T); N]) -> impl Fn(&str) -> Result<T, String> {
+    move |text| {
+        let found = names.iter().find(|(name, _)| *name == text);
+        let allowed = || names.map(|(name, _)| name).join(", ");
+        found.map(|(_, value)| *value).ok_or_else(|| format!("`{text}` is not allowed; write one of {}", allowed()))
+    }
+}
+
+/// `on` or `off`.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    one_of([("on", true), ("off", false)])(text)
+}
+
+/// An address to listen on.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not an address with a port; write for example 127.0.0.1:8000 or [::1]:8000"))
+}
+
+/// A size in bytes.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    const MAX: u64 = 1 << 40;
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let unit = match unit.trim() {
+        "" | "B" => Some(1),
+        "KiB" => Some(1 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
+        "TiB" => Some(MAX),
+        "kB" | "KB" => Some(1_000),
+        "MB" => Some(1_000_000),
+        "GB" => Some(1_000_000_000),
+        "TB" => Some(1_000_000_000_000),
+        _ => None,
+    };
+    let bytes = unit.and_then(|unit: u64| digits.parse::<u64>().ok()?.checked_mul(unit)).filter(|bytes| *bytes <= MAX);
+    bytes.ok_or_else(|| {
+        format!("`{text}` is not a size; write bytes, or for example 64KiB, 1MiB, 10MB, 2GiB (up to 1TiB)")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_both_kinds_of_units() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("17", 17),
+            ("17B", 17),
+            ("64KiB", 65_536),
+            ("64 KiB", 65_536),
+            ("1MiB", 1 << 20),
+            ("10MB", 10_000_000),
+            ("1kB", 1_000),
+            ("2GiB", 2 << 30),
+            ("3GB", 3_000_000_000),
+            ("1TiB", 1 << 40),
+            ("1TB", 1_000_000_000_000),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in
+            ["", "MiB", "-1", "+1", "1.5MiB", "1e6", "NaN", "1mib", "1M", "2TiB", "99999999999999999999", "1KiBs"]
+        {
+            let why = size(text).expect_err(text);
+            assert!(why.starts_with(&format!("`{text}` is not a size; write bytes")), "{why}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_digits_within_their_range() {
+        let read = whole(1..=10);
+        assert_eq!((read("1"), read("10"), read("007")), (Ok(1), Ok(10), Ok(7)));
+        for text in ["", "0", "11", "-1", "+1", "1.0", "1e0", "NaN", "ten", "99999999999999999999999"] {
+            let expected = format!("`{text}` is not allowed; write a whole number from 1 to 10");
+            assert_eq!(read(text), Err(expected));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Settings of the proxy.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::HeaderName;
+use sopan_core::policy::{Limit, parse_duration, show_duration};
+use sopan_engine::{Settings, Target};
+
+use super::read::{Check, address, count, one_of, or_word, positive, size, switch, whole};
+use super::{LogFormat, Wrong, upstream};
+use crate::cli;
+
+/// What `sopan serve` does.
+#[derive(Debug, Clone)]
+pub(crate) struct Serve {
+    /// Where clients connect.
+    pub(crate) listen: SocketAddr,
+    /// Where metrics are, if anywhere.
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) upstream: Settings,
+    pub(crate) client_by: ClientBy,
+    /// The longest that a client may take for the head of a request.
+    pub(crate) header_timeout: Duration,
+    /// How long a client's connection is kept without a request, and may be silent in a body.
+    pub(crate) idle_timeout: Duration,
+    /// How long what has begun may go on after the signal to stop.
+    pub(crate) drain: Duration,
+    /// Connections of clients that are open at once.
+    pub(crate) max_connections: usize,
+    /// Threads that pass requests on.
+    pub(crate) workers: usize,
+    /// Whether every exchange is logged.
+    pub(crate) access_log: bool,
+    pub(crate) log: LogFormat,
+}
+
+/// By what clients are told apart, for fairness between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ClientBy {
+    /// Their address.
+    Ip,
+    /// Their connection.
+    Connection,
+    /// The value of a field; those that do not send it count as one.
+    Header(HeaderName),
+}
+
+/// A file descriptor each, and some memory; nobody who means it wants more.
+const MAX_CONNECTIONS: u64 = 1_000_000;
+/// More threads than any machine has cores.
+const WORKERS_MAX: u64 = 1024;
+
+/// What was typed, checked.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
+    let mut check = Check::default();
+    let target = check.read("--upstream", &typed.upstream, Target::parse);
+    let settings = upstream_of(&mut check, typed, target);
+    let listen = check.read("--listen", &typed.listen, address);
+    let admin = check.read("--admin", &typed.admin, or_word("off", address));
+    if let (Some(listen), Some(Some(admin))) = (listen, admin)
+        && listen == admin
+        && listen.port() != 0
+    {
+        check.note("--admin", format_args!("`{admin}` is the address of --listen; it needs a port of its own, or off"));
+    }
+    check.read("--cache", &typed.cache, cache);
+    let client_by = check.read("--client-by", &typed.waiting.client_by, client_by);
+    let header_timeout = check.read("--header-timeout", &typed.header_timeout, positive);
+    let drain = check.read("--drain", &typed.drain, parse_duration);
+    let max_connections = check.read("--max-connections", &typed.max_connections, whole(1..=MAX_CONNECTIONS));
+    let workers = match &typed.workers {
+        Some(workers) => check.read("--workers", workers, whole(1..=WORKERS_MAX)),
+        None => Some(std::thread::available_parallelism().map_or(1, |n| n.get() as u64).min(WORKERS_MAX)),
+    };
+    let access_log = check.read("--access-log", &typed.access_log, switch);
+    let log = check.read("--log", &typed.log.log, one_of(LogFormat::ALL));
+    let serve = || {
+        Some(Serve {
+            listen: listen?,
+            admin: admin?,
+            idle_timeout: settings.idle_timeout,
+            upstream: settings,
+            client_by: client_by?,
+            header_timeout: header_timeout?,
+            drain: drain?,
+            max_connections: usize::try_from(max_connections?).ok()?,
+            workers: usize::try_from(workers?).ok()?,
+            access_log: access_log?,
+            log: log?,
+        })
+    };
+    check.finish(serve())
+}
+
+fn upstream_of(check: &mut Check, typed: &cli::Serve, target: Option<Target>) -> Settings {
+    let mut settings = upstream::defaults(target);
+    let mark = check.mark();
+    upstream::limits(check, &typed.limits, &mut settings);
+    waiting(check, &typed.waiting, &mut settings);
+    check.fit(mark, upstream::flag_of, settings.lane.validate());
+    upstream::retry(check, &typed.retry, Some(&typed.replay), &mut settings.retry);
+    upstream::connections(check, &typed.connections, &mut settings);
+    settings
+}
+
+fn waiting(check: &mut Check, typed: &cli::Waiting, settings: &mut Settings) {
+    let lane = &mut settings.lane;
+    check.set(&mut lane.max_in_flight, "--max-in-flight", &typed.max_in_flight, or_word("unlimited", count));
+    check.set(&mut lane.waiting_max, "--waiting-max", &typed.waiting_max, count);
+    check.set(&mut lane.queue_bytes_max, "--queue-bytes-max", &typed.queue_bytes_max, size);
+    check.set(&mut lane.wait_max, "--wait-max", &typed.wait_max, or_word("unlimited", parse_duration));
+}
+
+fn cache(text: &str) -> Result<(), String> {
+    match text {
+        "off" => Ok(()),
+        "on" => Err("`on` is not allowed: the cache is not there yet; write off, or leave it away".to_owned()),
+        _ => Err(format!("`{text}` is not allowed; write off")),
+    }
+}
+
+fn client_by(text: &str) -> Result<ClientBy, String> {
+    match (text, text.strip_prefix("header:")) {
+        ("ip", _) => Ok(ClientBy::Ip),
+        ("connection", _) => Ok(ClientBy::Connection),
+        (_, Some(name)) => match name.parse() {
+            Ok(name) => Ok(ClientBy::Header(name)),
+            Err(_) => Err(format!("`{name}` is not the name of a field; write for example header:X-Team")),
+        },
+        _ => Err(format!("`{text}` is not allowed; write ip, connection, or header:NAME")),
+    }
+}
+
+impl Serve {
+    /// Its limits as they are written, rates before quotas: the order in which a lane tells how full they are.
+    pub(crate) fn limits(&self) -> Vec<String> {
+        let (rates, quotas): (Vec<_>, Vec<_>) =
+            self.upstream.lane.limits.iter().partition(|limit| matches!(limit, Limit::Rate(_)));
+        rates.into_iter().chain(quotas).map(ToString::to_string).collect()
+    }
+
+    /// What is in force, in a line for the log. `listening` is the address that was really taken.
+    pub(crate) fn summary(&self, listening: SocketAddr) -> String {
+        let lane = &self.upstream.lane;
+        let limits = if lane.limits.is_empty() { "unlimited".to_owned() } else { self.limits().join(", ") };
+        let in_flight = lane.max_in_flight.map_or_else(String::new, |max| format!("; max_in_flight {max}"));
+        let wait_max = lane.wait_max.map_or_else(|| "unlimited".to_owned(), show_duration);
+        let breaker = if self.upstream.breaker.on { "on" } else { "off" };
+        let admin = self.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}"));
+        format!(
+            "listening on http://{listening} for {}; limits {limits}{in_flight}; waiting_max {}; wait_max {wait_max}; \
+             max_retries {}; breaker {breaker}; admin {admin}",
+            self.upstream.target, lane.waiting_max, self.upstream.retry.max_retries
+        )
+    }
+}

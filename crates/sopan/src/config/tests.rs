@@ -1,0 +1,562 @@
+//! Every flag: what it does, and what is said of a value that it cannot have.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::CommandFactory;
+use http::StatusCode;
+use sopan_core::policy::{BreakerPolicy, JitterKind, LanePolicy, Limit, OnLongRetryAfter, RetryPolicy};
+use sopan_fake::{Cut, RetryAfter, Window};
+
+use super::*;
+use crate::cli;
+
+/// A certificate of our own, for nothing.
+const CERTIFICATE: &str = include_str!("../../tests/data/ca.pem");
+
+fn read(command: &str, required: &[&str], flags: &[&str]) -> cli::Command {
+    let args = ["sopan", command].into_iter().chain(required.iter().copied()).chain(flags.iter().copied());
+    cli::read(args.map(OsString::from)).unwrap_or_else(|told| panic!("{flags:?}: {told}")).command
+}
+
+fn try_serve(flags: &[&str]) -> Result<Serve, Wrong> {
+    // A flag that is given again would be refused, so the tests that are about this one leave it away here.
+    let required: &[&str] = if flags.contains(&"--upstream") { &[] } else { &["--upstream", "http://u"] };
+    let cli::Command::Serve(typed) = read("serve", required, flags) else { unreachable!() };
+    serve(&typed)
+}
+
+fn try_fetch(url: &str, flags: &[&str]) -> Result<Fetch, Wrong> {
+    let cli::Command::Fetch(typed) = read("fetch", &[url], flags) else { unreachable!() };
+    fetch(&typed)
+}
+
+fn try_fake(flags: &[&str]) -> Result<Fake, Wrong> {
+    let cli::Command::FakeApi(typed) = read("fake-api", &[], flags) else { unreachable!() };
+    fake(&typed)
+}
+
+fn limit(text: &str) -> Limit {
+    text.parse().unwrap()
+}
+
+/// Every flag of a command, so that a table can be held against them.
+fn flags_of(command: &str) -> BTreeSet<String> {
+    let program = cli::Cli::command();
+    let command = program.find_subcommand(command).unwrap();
+    command.get_arguments().filter_map(|a| a.get_long()).map(|name| format!("--{name}")).collect()
+}
+
+fn flags_in<'t>(table: impl Iterator<Item = &'t str>) -> BTreeSet<String> {
+    table.map(str::to_owned).collect()
+}
+
+type Effect<T> = (&'static str, &'static str, fn(&T) -> bool);
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn nothing_typed_means_the_defaults_of_the_policies() {
+    let serve = try_serve(&[]).unwrap();
+    assert_eq!(
+        (serve.listen.to_string(), serve.admin.unwrap().to_string()),
+        ("127.0.0.1:8000".into(), "127.0.0.1:8001".into())
+    );
+    assert_eq!(serve.upstream.lane, LanePolicy::default());
+    assert_eq!(serve.upstream.retry, RetryPolicy::default());
+    assert_eq!(serve.upstream.breaker, BreakerPolicy::default());
+    assert_eq!((serve.upstream.connect_timeout, serve.upstream.idle_timeout), (s(5), s(60)));
+    assert!(serve.upstream.waits_count && serve.upstream.roots.ca_file.is_none());
+    assert_eq!((serve.header_timeout, serve.idle_timeout, serve.drain), (s(10), s(60), s(10)));
+    assert_eq!((serve.max_connections, serve.client_by, serve.access_log), (10_000, ClientBy::Ip, false));
+    assert_eq!((serve.log, serve.workers >= 1), (LogFormat::Text, true));
+
+    let fetch = try_fetch("http://u", &[]).unwrap();
+    assert_eq!(fetch.upstream.lane, LanePolicy { wait_max: None, ..LanePolicy::default() });
+    assert_eq!((fetch.upstream.retry, fetch.upstream.breaker), (RetryPolicy::default(), BreakerPolicy::default()));
+    assert!(!fetch.upstream.waits_count && fetch.body_bytes_max == 1 << 30);
+
+    let fake = try_fake(&[]).unwrap();
+    assert_eq!(fake.listen.to_string(), "127.0.0.1:8765");
+    assert_eq!(format!("{:?}", fake.settings), format!("{:?}", sopan_fake::Settings::default()));
+}
+
+const SERVE: &[Effect<Serve>] = &[
+    ("--upstream", "https://api.test/v2", |s| s.upstream.target.to_string() == "https://api.test/v2"),
+    ("--listen", "[::1]:0", |s| s.listen.to_string() == "[::1]:0"),
+    ("--admin", "off", |s| s.admin.is_none()),
+    ("--admin", "0.0.0.0:9", |s| s.admin.unwrap().to_string() == "0.0.0.0:9"),
+    ("--workers", "3", |s| s.workers == 3),
+    ("--max-connections", "7", |s| s.max_connections == 7),
+    ("--header-timeout", "3", |c| c.header_timeout == s(3)),
+    ("--drain", "0", |s| s.drain.is_zero()),
+    ("--cache", "off", |_| true),
+    ("--access-log", "on", |s| s.access_log),
+    ("--log", "json", |s| s.log == LogFormat::Json),
+    ("--rate", "5000 per 1h", |s| s.upstream.lane.limits == [limit("5000 per 1h")]),
+    ("--rate", "unlimited", |s| s.upstream.lane.limits.is_empty()),
+    ("--burst", "5", |s| s.upstream.lane.limits == [limit("10/s burst 5")]),
+    ("--headroom", "0", |s| s.upstream.lane.headroom == 0),
+    ("--rate-margin", "2%", |s| s.upstream.lane.rate_margin.millionths() == 20_000),
+    ("--max-hold", "1m", |c| c.upstream.lane.max_hold == s(60)),
+    ("--breaker", "off", |s| !s.upstream.breaker.on),
+    ("--max-in-flight", "9", |s| s.upstream.lane.max_in_flight == Some(9)),
+    ("--max-in-flight", "unlimited", |s| s.upstream.lane.max_in_flight.is_none()),
+    ("--waiting-max", "0", |s| s.upstream.lane.waiting_max == 0),
+    ("--queue-bytes-max", "1MiB", |s| s.upstream.lane.queue_bytes_max == 1 << 20),
+    ("--wait-max", "1h30m", |c| c.upstream.lane.wait_max == Some(s(5400))),
+    ("--wait-max", "unlimited", |s| s.upstream.lane.wait_max.is_none()),
+    ("--client-by", "connection", |s| s.client_by == ClientBy::Connection),
+    ("--client-by", "header:X-Team", |s| s.client_by == ClientBy::Header("x-team".parse().unwrap())),
+    ("--max-retries", "0", |s| s.upstream.retry.max_retries == 0),
+    ("--backoff-base", "2s", |c| c.upstream.retry.backoff_base == s(2)),
+    ("--backoff-cap", "5m", |c| c.upstream.retry.backoff_cap == s(300)),
+    ("--jitter", "0", |s| s.upstream.retry.jitter == 0.0),
+    ("--jitter-kind", "full", |s| s.upstream.retry.jitter_kind == JitterKind::Full),
+    ("--jitter-kind", "decorrelated", |s| s.upstream.retry.jitter_kind == JitterKind::Decorrelated),
+    ("--max-retry-after", "90", |c| c.upstream.retry.max_retry_after == s(90)),
+    ("--on-long-retry-after", "cap", |s| s.upstream.retry.on_long_retry_after == OnLongRetryAfter::Cap),
+    ("--min-wait", "0", |s| s.upstream.retry.min_wait.is_zero()),
+    ("--default-wait", "2s", |c| c.upstream.retry.default_wait == Some(s(2))),
+    ("--retry-after-jitter", "3s", |c| c.upstream.retry.retry_after_jitter == s(3)),
+    ("--total-timeout", "10s", |c| c.upstream.retry.total_timeout == Some(s(10))),
+    ("--total-timeout", "unlimited", |s| s.upstream.retry.total_timeout.is_none()),
+    ("--attempt-timeout", "11s", |c| c.upstream.retry.attempt_timeout == s(11)),
+    ("--retry-budget", "off", |s| !s.upstream.retry.retry_budget),
+    ("--retry-on", "425,520", |s| {
+        s.upstream.retry.retry_on == [StatusCode::TOO_EARLY, StatusCode::from_u16(520).unwrap()]
+    }),
+    ("--replay-bytes-max", "0", |s| s.upstream.retry.replay_bytes_max == 0),
+    ("--replay-bytes-total", "1GB", |s| s.upstream.retry.replay_bytes_total == 1_000_000_000),
+    ("--connect-timeout", "250ms", |s| s.upstream.connect_timeout == Duration::from_millis(250)),
+    ("--idle-timeout", "7s", |c| (c.upstream.idle_timeout, c.idle_timeout) == (s(7), s(7))),
+    ("--ca-file", "CERTIFICATE", |s| s.upstream.roots.ca_file.is_some()),
+];
+
+#[test]
+fn every_flag_of_serve_has_its_effect() {
+    assert_eq!(flags_in(SERVE.iter().map(|(flag, ..)| *flag)), flags_of("serve"));
+    let ca = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&ca, CERTIFICATE).unwrap();
+    for (flag, value, effect) in SERVE {
+        let value = if *value == "CERTIFICATE" { ca.path().to_str().unwrap() } else { value };
+        let serve = try_serve(&[flag, value]).unwrap_or_else(|wrong| panic!("{flag} {value}: {wrong}"));
+        assert!(effect(&serve), "{flag} {value}: {serve:?}");
+    }
+}
+
+const FETCH: &[Effect<Fetch>] = &[
+    ("--header", "X-A: b", |f| f.headers["x-a"] == "b"),
+    ("--header", "user-agent: me", |f| f.headers["user-agent"] == "me"),
+    ("--body-bytes-max", "5", |f| f.body_bytes_max == 5),
+    ("--log", "json", |f| f.log == LogFormat::Json),
+    ("--rate", "1/s", |f| f.upstream.lane.limits == [limit("1/s")]),
+    ("--max-hold", "1m", |f| f.upstream.lane.max_hold == s(60)),
+    ("--breaker", "off", |f| !f.upstream.breaker.on),
+    ("--max-retries", "1", |f| f.upstream.retry.max_retries == 1),
+    ("--total-timeout", "9", |f| f.upstream.retry.total_timeout == Some(s(9))),
+    ("--idle-timeout", "8", |f| f.upstream.idle_timeout == s(8)),
+];
+
+#[test]
+fn fetch_takes_the_flags_of_serve_and_its_own() {
+    let own = ["--body-bytes-max", "--header"].map(str::to_owned);
+    let shared: BTreeSet<_> = flags_of("serve").intersection(&flags_of("fetch")).cloned().collect();
+    assert_eq!(flags_of("fetch"), shared.into_iter().chain(own).collect());
+    for (flag, value, effect) in FETCH {
+        assert!(effect(&try_fetch("http://u/x", &[flag, value]).unwrap()), "{flag} {value}");
+    }
+}
+
+const FAKE: &[Effect<Fake>] = &[
+    ("--listen", "127.0.0.1:0", |f| f.listen.port() == 0),
+    ("--rate-limit-first", "1", |f| f.settings.rate_limit_first == 1),
+    ("--fail-first", "2", |f| f.settings.fail_first == 2),
+    ("--limit", "10/s", |f| f.settings.limits == [sopan_fake::Limit::Rate { tokens: 10, per: s(1), burst: 1 }]),
+    ("--window", "sliding", |f| f.settings.window == Window::Sliding),
+    ("--retry-after", "rfc850", |f| f.settings.retry_after == RetryAfter::Rfc850),
+    ("--delay", "50ms", |f| f.settings.delay == Duration::from_millis(50)),
+    ("--delay-jitter", "1", |f| f.settings.delay_jitter == s(1)),
+    ("--seed", "18446744073709551615", |f| f.settings.seed == u64::MAX),
+    ("--drop-before-head-first", "3", |f| f.settings.drop_before_head_first == 3),
+    ("--drop-in-head-first", "4", |f| f.settings.drop_in_head_first == 4),
+    ("--drop-after-head-first", "5", |f| f.settings.drop_after_head_first == 5),
+    ("--truncate-first", "6", |f| f.settings.truncate_first == 6),
+    ("--cut", "reset", |f| f.settings.cut == Cut::Reset),
+    ("--orders-total", "0", |f| f.settings.orders_total == 0),
+    ("--page-size", "1000", |f| f.settings.page_size == 1000),
+    ("--log-entries-max", "0", |f| f.settings.log_entries_max == 0),
+    ("--wall-start", "Wed, 21 Oct 2026 12:00:00 GMT", |f| {
+        f.settings.wall_start == Some(std::time::UNIX_EPOCH + s(1_792_584_000))
+    }),
+];
+
+#[test]
+fn every_flag_of_the_fake_has_its_effect() {
+    assert_eq!(flags_in(FAKE.iter().map(|(flag, ..)| *flag)), flags_of("fake-api"));
+    for (flag, value, effect) in FAKE {
+        assert!(effect(&try_fake(&[flag, value]).unwrap()), "{flag} {value}");
+    }
+}
+
+#[test]
+fn a_limit_of_the_fake_counts_in_the_unit_that_was_written() {
+    let rate = |tokens, seconds, burst| sopan_fake::Limit::Rate { tokens, per: s(seconds), burst };
+    for (text, expected) in [
+        ("10/s", rate(10, 1, 1)),
+        ("10/s burst 20", rate(10, 1, 20)),
+        ("600/min", rate(600, 60, 1)),
+        ("0.5/s", rate(1, 2, 1)),
+        ("2.5/s", rate(5, 2, 1)),
+        ("6/hour burst 2", rate(6, 3600, 2)),
+        ("1/d", rate(1, 86_400, 1)),
+        ("50 per 1s", sopan_fake::Limit::Quota { count: 50, span: s(1) }),
+    ] {
+        assert_eq!(try_fake(&["--limit", text]).unwrap().settings.limits, [expected], "{text}");
+    }
+    let both = try_fake(&["--limit", "10/s burst 20", "--limit", "100 per 1min"]).unwrap();
+    assert_eq!(both.settings.limits, [rate(10, 1, 20), sopan_fake::Limit::Quota { count: 100, span: s(60) }]);
+}
+
+#[test]
+fn the_breaker_takes_settings() {
+    let breaker =
+        try_serve(&["--breaker", "failures=3, min_span=0s,open_for=2s,share=0.75,window=7s,probes=2,attempts_min=21"]);
+    let expected = BreakerPolicy {
+        on: true,
+        failures: 3,
+        min_span: Duration::ZERO,
+        share: 0.75,
+        attempts_min: 21,
+        window: s(7),
+        open_for: s(2),
+        probes: 2,
+    };
+    assert_eq!(breaker.unwrap().upstream.breaker, expected);
+    assert_eq!(try_serve(&["--breaker", "on"]).unwrap().upstream.breaker, BreakerPolicy::default());
+}
+
+#[test]
+fn limits_and_bursts_go_together() {
+    for (flags, expected) in [
+        (&["--rate", "10/s", "--burst", "20"][..], &["10/s burst 20"][..]),
+        (&["--rate", "10/s", "--rate", "5000 per 1h"], &["10/s", "5000 per 1h"]),
+        (&["--rate", "5000 per 1h", "--rate", "10/s", "--burst", "3"], &["5000 per 1h", "10/s burst 3"]),
+        (&["--rate", "1/s burst 2", "--rate", "10/min", "--burst", "3"], &["1/s burst 2", "10/min burst 3"]),
+        (&["--burst", "1"], &["10/s"]),
+    ] {
+        let limits = try_serve(flags).unwrap().upstream.lane.limits;
+        assert_eq!(limits.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{flags:?}");
+    }
+}
+
+/// What is said of flags that cannot be: all of it.
+#[track_caller]
+fn check(wrong: Option<Wrong>, expected: &[&str]) {
+    let said = wrong.map_or_else(|| "nothing".to_owned(), |wrong| wrong.to_string());
+    let expected: Vec<_> = expected.iter().map(|line| format!("error: {line}")).collect();
+    assert_eq!(said, expected.join("\n"));
+}
+
+const LIMIT_GRAMMAR: &str =
+    "write a rate such as 10/s, 10/s burst 20, 500/min, 0.5/s, or a quota such as 5000 per 1h, 50 per 1s";
+const DURATION_GRAMMAR: &str = "write a number and a unit, for example 500ms, 2s, 5m, 1h30m, 1d (up to 10 years)";
+const SIZE_GRAMMAR: &str = "write bytes, or for example 64KiB, 1MiB, 10MB, 2GiB (up to 1TiB)";
+const ADDRESS_GRAMMAR: &str = "write for example 127.0.0.1:8000 or [::1]:8000";
+
+/// What is said of a value, in which `GRAMMAR` stands for one of the texts above.
+const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
+    ("--rate", "0/s", "is not a limit: a rate of zero would let nothing through, ever; the lowest rate is 1/d", ""),
+    ("--rate", "-1", "is not a limit: GRAMMAR", LIMIT_GRAMMAR),
+    (
+        "--rate",
+        "-1/s",
+        "is not a limit: `-1` is not a number of digits with at most nine decimals; GRAMMAR",
+        LIMIT_GRAMMAR,
+    ),
+    ("--rate", "NaN", "is not a limit: GRAMMAR", LIMIT_GRAMMAR),
+    ("--rate", "1e309", "is not a limit: GRAMMAR", LIMIT_GRAMMAR),
+    ("--rate", "", "is not a limit: GRAMMAR", LIMIT_GRAMMAR),
+    (
+        "--rate",
+        "10/fortnight",
+        "is not a limit: `fortnight` is not a unit; allowed are s, min, h and d; GRAMMAR",
+        LIMIT_GRAMMAR,
+    ),
+    ("--rate", "2000000000/s", "is not a limit: the highest rate is 1000000/s; write unlimited to keep no limit", ""),
+    ("--rate", "10/s burst 0", "is not a limit: the burst must be 1 to 1000000000", ""),
+    ("--burst", "0", "is not allowed; write a whole number from 1 to 1000000000", ""),
+    ("--burst", "-1", "is not allowed; write a whole number from 1 to 1000000000", ""),
+    ("--burst", "1.5", "is not allowed; write a whole number from 1 to 1000000000", ""),
+    ("--upstream", "api.test", "is not an upstream: it lacks http:// or https://; GRAMMAR", UPSTREAM_GRAMMAR),
+    (
+        "--upstream",
+        "ftp://api.test",
+        "is not an upstream: its scheme is neither http nor https; GRAMMAR",
+        UPSTREAM_GRAMMAR,
+    ),
+    ("--listen", "8000", "is not an address with a port; GRAMMAR", ADDRESS_GRAMMAR),
+    ("--listen", "127.0.0.1:65536", "is not an address with a port; GRAMMAR", ADDRESS_GRAMMAR),
+    ("--admin", "on", "is not an address with a port; GRAMMAR, or off", ADDRESS_GRAMMAR),
+    ("--admin", "127.0.0.1:8000", "is the address of --listen; it needs a port of its own, or off", ""),
+    ("--workers", "0", "is not allowed; write a whole number from 1 to 1024", ""),
+    ("--max-connections", "0", "is not allowed; write a whole number from 1 to 1000000", ""),
+    ("--header-timeout", "0s", "is zero; allowed is more than zero", ""),
+    ("--drain", "-1", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
+    ("--cache", "on", "is not allowed: the cache is not there yet; write off, or leave it away", ""),
+    ("--cache", "maybe", "is not allowed; write off", ""),
+    ("--access-log", "yes", "is not allowed; write one of on, off", ""),
+    ("--log", "xml", "is not allowed; write one of text, json", ""),
+    ("--headroom", "-1", "is not allowed; write a whole number from 0 to 4294967295", ""),
+    ("--rate-margin", "0.1", "is not a limit: write a percentage from 0% to 50%, for example 0.1%", ""),
+    ("--max-hold", "for ever", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
+    ("--breaker", "maybe", "is not allowed; write on, off, or settings such as failures=3,open_for=2s", ""),
+    (
+        "--breaker",
+        "fails=3",
+        "`fails` is no setting of the breaker; there are failures, min_span, share, attempts_min, window, open_for, probes",
+        "",
+    ),
+    ("--breaker", "probes=1,probes=2", "`probes` is given twice", ""),
+    ("--breaker", "failures=0", "failures is 0; allowed is 1 or more", ""),
+    ("--breaker", "share=NaN", "share is NaN; allowed is above 0 and at most 1", ""),
+    ("--max-in-flight", "0", "max_in_flight is 0; allowed is 1 or more, or unlimited", ""),
+    ("--max-in-flight", "many", "is not allowed; write a whole number from 0 to 4294967295, or unlimited", ""),
+    ("--waiting-max", "5000000000", "is not allowed; write a whole number from 0 to 4294967295", ""),
+    ("--queue-bytes-max", "-1", "is not a size; GRAMMAR", SIZE_GRAMMAR),
+    ("--wait-max", "-5s", "is not a duration; GRAMMAR, or unlimited", DURATION_GRAMMAR),
+    ("--client-by", "cookie", "is not allowed; write ip, connection, or header:NAME", ""),
+    ("--max-retries", "1001", "max_retries is 1001; allowed is 0 to 1000", ""),
+    ("--max-retries", "three", "is not allowed; write a whole number from 0 to 4294967295", ""),
+    ("--backoff-base", "NaN", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
+    ("--backoff-cap", "100ms", "backoff_cap is 100ms; allowed is backoff_base (500ms) or more", ""),
+    ("--jitter", "NaN", "jitter is NaN; allowed is 0 to 1", ""),
+    ("--jitter", "1e309", "jitter is inf; allowed is 0 to 1", ""),
+    ("--jitter", "-0.1", "jitter is -0.1; allowed is 0 to 1", ""),
+    ("--jitter", "much", "is not a number; write for example 0.25", ""),
+    ("--jitter-kind", "none", "is not allowed; write one of fraction, full, decorrelated", ""),
+    ("--max-retry-after", "1e309", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
+    ("--on-long-retry-after", "wait", "is not allowed; write one of give-up, cap", ""),
+    ("--min-wait", "", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
+    ("--default-wait", "unlimited", "is not a duration; GRAMMAR, or none", DURATION_GRAMMAR),
+    ("--retry-after-jitter", "5x", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
+    ("--total-timeout", "0", "total_timeout is zero; allowed is more than zero", ""),
+    ("--attempt-timeout", "0", "attempt_timeout is zero; allowed is more than zero", ""),
+    ("--retry-budget", "20%", "is not allowed; write one of on, off", ""),
+    ("--retry-on", "teapot", "is not a status; write for example 425,520", ""),
+    ("--retry-on", "200", "retry_on is 200; allowed is the status of a failure, 400 or above", ""),
+    ("--replay-bytes-max", "1GiB", "SUM", ""),
+    ("--replay-bytes-total", "1.5GiB", "is not a size; GRAMMAR", SIZE_GRAMMAR),
+    ("--connect-timeout", "0", "is zero; allowed is more than zero", ""),
+    ("--idle-timeout", "0ms", "is zero; allowed is more than zero", ""),
+];
+const UPSTREAM_GRAMMAR: &str = "write for example https://api.example.com or http://127.0.0.1:8765/v2";
+
+#[test]
+fn every_wrong_value_is_told_with_flag_value_and_what_is_allowed() {
+    let table = WRONG_SERVE.iter().map(|(flag, ..)| *flag).chain(["--ca-file"]);
+    assert_eq!(flags_in(table), flags_of("serve"));
+    for (flag, value, why, grammar) in WRONG_SERVE {
+        let expected = match why.replace("GRAMMAR", grammar) {
+            why if why == "SUM" => {
+                "--replay-bytes-total: replay_bytes_total is 268435456; allowed is replay_bytes_max (1073741824) or more"
+                    .to_owned()
+            }
+            // What the policies say names the key, and so does what is said of a part of a value.
+            why if why.starts_with('`') || why.contains(" is ") && !why.starts_with("is ") => format!("{flag}: {why}"),
+            why => format!("{flag}: `{value}` {why}"),
+        };
+        check(try_serve(&[flag, value]).err(), &[&expected]);
+    }
+}
+
+#[test]
+fn limits_that_do_not_go_together_are_refused() {
+    let exactly_one = |burst: &str, count: usize| {
+        format!(
+            "--burst: `{burst}` must belong to exactly one --rate without a burst of its own, but there are {count}; \
+             write bursts into the rates, such as --rate '10/s burst 20'"
+        )
+    };
+    let alone = "--rate: `unlimited` stands alone; take away the other limits, or `unlimited`".to_owned();
+    for (flags, expected) in [
+        (&["--rate", "10/s", "--rate", "9/min", "--burst", "20"][..], exactly_one("20", 2)),
+        (&["--rate", "10/s burst 5", "--burst", "20"], exactly_one("20", 0)),
+        (&["--rate", "5000 per 1h", "--burst", "20"], exactly_one("20", 0)),
+        (&["--rate", "unlimited", "--rate", "1/s"], alone.clone()),
+        (&["--rate", "unlimited", "--burst", "2"], alone),
+        (&["--rate", "10/s", "--rate", "10/s burst 1"], "--rate: `10/s` is given twice; once is enough".to_owned()),
+    ] {
+        check(try_serve(flags).err(), &[&expected]);
+    }
+    let many: Vec<_> = (1..=17).flat_map(|n| ["--rate".to_owned(), format!("{n}/s")]).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    check(try_serve(&many).err(), &["--rate: the number of limits is 17; allowed is up to 16"]);
+    check(try_fetch("http://u", &many).err(), &["--rate: the number of limits is 17; allowed is up to 16"]);
+}
+
+#[test]
+fn everything_wrong_is_told_at_once() {
+    let flags = [
+        "--upstream",
+        "x",
+        "--rate",
+        "0/s",
+        "--rate",
+        "1/y",
+        "--jitter",
+        "2",
+        "--max-retries",
+        "2000",
+        "--cache",
+        "on",
+    ];
+    let said = try_serve(&flags).unwrap_err().to_string();
+    let flags: Vec<_> = said.lines().map(|line| line.split(": ").nth(1).unwrap()).collect();
+    assert_eq!(flags, ["--upstream", "--rate", "--rate", "--max-retries", "--jitter", "--cache"], "{said}");
+}
+
+#[test]
+fn a_file_of_authorities_must_hold_certificates() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let garbage = CERTIFICATE.replacen("MII", "AAA", 1);
+    for (content, why) in [("", "it holds no certificate"), ("hello", "it holds no certificate"), (&garbage, "")] {
+        std::fs::write(path, content).unwrap();
+        for flags in [&["--ca-file", path][..], &["--ca-file", path, "--upstream", "https://u"]] {
+            let said = try_serve(flags).unwrap_err().to_string();
+            let begin = format!("error: --ca-file: the certificate file {path} cannot be used: {why}");
+            assert!(
+                said.starts_with(&begin) && said.ends_with("; it must hold one or more PEM certificates"),
+                "{said}"
+            );
+        }
+    }
+    let said = try_fetch("http://u", &["--ca-file", "/no/such/file"]).unwrap_err().to_string();
+    assert!(said.contains("--ca-file: the certificate file /no/such/file cannot be used: "), "{said}");
+}
+
+#[test]
+fn a_url_is_split_into_target_and_path_as_it_was_typed() {
+    for (url, target, path, shown) in [
+        ("http://u", "http://u", "/", "http://u"),
+        ("https://u:8443/a//b?x=%2f&y", "https://u:8443", "/a//b?x=%2f&y", "https://u:8443/a//b?x=…&y"),
+        ("http://u?q=1#frag", "http://u", "/?q=1", "http://u?q=…"),
+        ("http://u/#frag?x=1", "http://u", "/", "http://u/"),
+        ("http://[::1]:80/x", "http://[::1]", "/x", "http://[::1]:80/x"),
+        ("http://u//x", "http://u", "//x", "http://u//x"),
+        ("http://u/a@b", "http://u", "/a@b", "http://u/a@b"),
+    ] {
+        let fetch = try_fetch(url, &[]).unwrap();
+        assert_eq!(
+            (&*fetch.upstream.target.to_string(), &*fetch.path.to_string(), &*fetch.shown),
+            (target, path, shown)
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_fetched_is_told_without_its_secrets() {
+    for (url, shown, why) in [
+        ("", "", "it cannot be read as a URL"),
+        ("/x", "/x", "it cannot be read as a URL"),
+        ("api.test/x?key=SECRET", "api.test/x?key=…", "it lacks http:// or https://"),
+        ("ftp://u/x", "ftp://u/x", "its scheme is neither http nor https"),
+        ("http:///x", "http:///x", "it cannot be read as a URL"),
+        ("http://me:SECRET@u/x", "http://u/x", "it holds a user name or password, which would be shown in logs"),
+        ("http://me:SEC/RET@u/x", "http://u/x", "its port is not a number from 1 to 65535"),
+        ("http://u:0/x", "http://u:0/x", "its port is 0"),
+        ("http://u/a b", "http://u/a b", "its path or query holds a character that must be percent-encoded"),
+    ] {
+        let expected =
+            format!("URL: `{shown}` cannot be fetched: {why}; write for example https://api.example.com/orders?page=1");
+        check(try_fetch(url, &[]).err(), &[&expected]);
+    }
+}
+
+#[test]
+fn fields_of_a_request_are_checked_and_their_values_never_shown() {
+    let fetch =
+        try_fetch("http://u", &["--header", "Authorization: Bearer SECRET", "--header", "x-a:1", "--header", "X-A: 2"]);
+    let fetch = fetch.unwrap();
+    assert_eq!(fetch.headers.get_all("x-a").iter().collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!(
+        (&fetch.headers["accept"], fetch.headers["user-agent"].to_str().unwrap()),
+        (&"*/*".parse().unwrap(), concat!("sopan/", env!("CARGO_PKG_VERSION")))
+    );
+    assert!(!format!("{fetch:?}").contains("SECRET"));
+    for (field, why) in [
+        ("SECRET", "number 1 has no colon; write 'Name: value'"),
+        ("X A: SECRET", "number 1 does not begin with the name of a field; write 'Name: value'"),
+        (": SECRET", "number 1 does not begin with the name of a field; write 'Name: value'"),
+        ("X-A: SECRET\r\nX-B: 1", "the value of `x-a` holds a character that no field may hold, such as a line break"),
+        ("Host: u", "`host` is set by sopan itself; leave it away"),
+        ("content-length: 5", "`content-length` is set by sopan itself; leave it away"),
+        ("Transfer-Encoding: chunked", "`transfer-encoding` is set by sopan itself; leave it away"),
+    ] {
+        check(try_fetch("http://u", &["--header", field]).err(), &[&format!("--header: {why}")]);
+    }
+}
+
+#[test]
+fn what_the_fake_cannot_be_is_told() {
+    for (flag, value, why) in [
+        ("--listen", "x", "`x` is not an address with a port; write for example 127.0.0.1:8000 or [::1]:8000"),
+        ("--rate-limit-first", "-1", "`-1` is not allowed; write a whole number from 0 to 18446744073709551615"),
+        (
+            "--limit",
+            "0/s",
+            "`0/s` is not a limit: a rate of zero would let nothing through, ever; the lowest rate is 1/d",
+        ),
+        ("--window", "round", "`round` is not allowed; write one of bucket, fixed, sliding"),
+        ("--retry-after", "1", "`1` is not allowed; write one of seconds, imf, rfc850, asctime, none, garbage"),
+        ("--cut", "fin", "`fin` is not allowed; write one of close, reset"),
+        ("--page-size", "0", "`0` is not allowed; write a whole number from 1 to 1000"),
+        ("--page-size", "1001", "`1001` is not allowed; write a whole number from 1 to 1000"),
+        (
+            "--wall-start",
+            "2026-10-21",
+            "`2026-10-21` is not a date since 1970; write for example Wed, 21 Oct 2026 12:00:00 GMT, or now",
+        ),
+    ] {
+        check(try_fake(&[flag, value]).err(), &[&format!("{flag}: {why}")]);
+    }
+}
+
+#[test]
+fn the_summary_names_what_is_in_force() {
+    let listening = "127.0.0.1:41000".parse().unwrap();
+    assert_eq!(
+        try_serve(&["--upstream", "https://api.test/v2"]).unwrap().summary(listening),
+        "listening on http://127.0.0.1:41000 for https://api.test/v2; limits 10/s burst 20; waiting_max 1000; \
+         wait_max 30s; max_retries 3; breaker on; admin http://127.0.0.1:8001"
+    );
+    let flags = [
+        "--rate",
+        "5000 per 1h",
+        "--rate",
+        "10/s",
+        "--max-in-flight",
+        "50",
+        "--wait-max",
+        "unlimited",
+        "--breaker",
+        "off",
+        "--admin",
+        "off",
+        "--max-retries",
+        "0",
+    ];
+    let serve = try_serve(&flags).unwrap();
+    assert_eq!(
+        serve.summary(listening),
+        "listening on http://127.0.0.1:41000 for http://u; limits 10/s, 5000 per 1h; max_in_flight 50; \
+         waiting_max 1000; wait_max unlimited; max_retries 0; breaker off; admin off"
+    );
+    assert_eq!(serve.limits(), ["10/s", "5000 per 1h"]);
+    let unlimited = try_serve(&["--rate", "unlimited"]).unwrap().summary(listening);
+    assert!(unlimited.contains("limits unlimited;"), "{unlimited}");
+}

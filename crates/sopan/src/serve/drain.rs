@@ -1,0 +1,112 @@
+//! Ending in order: no new connections, what waits and what is under way finishes, and not for ever.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Notify, Semaphore};
+
+/// SIGTERM and SIGINT.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    pub(super) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Tells every connection when draining begins. A connection looks at one flag whenever it runs, and is woken once; a
+/// channel that each of them polls would cost every request more than its turn does.
+#[derive(Debug, Default)]
+pub(super) struct Drain {
+    begun: AtomicBool,
+    members: Mutex<Members>,
+    over: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Members {
+    wakers: HashMap<u64, Waker>,
+    next: u64,
+}
+
+/// A connection's part in it.
+#[derive(Debug)]
+pub(super) struct Member {
+    drain: Arc<Drain>,
+    number: Option<u64>,
+    told: bool,
+}
+
+impl Drain {
+    pub(super) fn member(self: &Arc<Self>) -> Member {
+        Member { drain: Arc::clone(self), number: None, told: false }
+    }
+
+    /// Ends when draining is over, for what should be there until then.
+    pub(super) fn over(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
+        let this = Arc::clone(self);
+        async move { this.over.notified().await }
+    }
+
+    /// Waits until every connection has closed, the time is over, or another signal comes.
+    pub(super) async fn run(&self, limit: Duration, places: &Semaphore, max_connections: usize, mut signals: Signals) {
+        let open = || max_connections - places.available_permits();
+        // The settings keep it far below what does not fit.
+        let all = u32::try_from(max_connections).unwrap_or(u32::MAX);
+        tracing::info!("draining: {} connections open; a second signal ends at once", open());
+        self.begun.store(true, Ordering::Release);
+        let wakers = std::mem::take(&mut self.members.lock().wakers);
+        wakers.into_values().for_each(Waker::wake);
+        tokio::select! {
+            _ = places.acquire_many(all) => tracing::info!("drained"),
+            () = tokio::time::sleep(limit) => {
+                tracing::warn!("the time for draining (drain) is over: {} connections are cut off", open());
+            }
+            () = signals.next() => tracing::warn!("second signal: {} connections are cut off", open()),
+        }
+        self.over.notify_waiters();
+    }
+}
+
+impl Member {
+    /// Whether draining begins now; answers yes once.
+    pub(super) fn begins(&mut self, cx: &Context<'_>) -> bool {
+        if self.told {
+            return false;
+        }
+        if self.number.is_none() {
+            // A task is woken by the same waker all its life.
+            let mut members = self.drain.members.lock();
+            let number = members.next;
+            members.next += 1;
+            members.wakers.insert(number, cx.waker().clone());
+            self.number = Some(number);
+        }
+        self.told = self.drain.begun.load(Ordering::Acquire);
+        self.told
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.drain.members.lock().wakers.remove(&number);
+        }
+    }
+}

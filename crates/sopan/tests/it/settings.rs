@@ -1,0 +1,55 @@
+//! What is told of flags, by the whole program.
+
+use crate::support::sopan;
+
+#[test]
+fn a_wrong_flag_is_one_clear_line_and_exit_code_2() {
+    for (args, expected) in [
+        (
+            &["serve", "--upstream", "http://127.0.0.1:1", "--rate", "0/s"][..],
+            "error: --rate: `0/s` is not a limit: a rate of zero would let nothing through, ever; the lowest rate is 1/d\n",
+        ),
+        (
+            &["serve", "--upstream", "http://127.0.0.1:1", "--burst", "-1"],
+            "error: --burst: `-1` is not allowed; write a whole number from 1 to 1000000000\n",
+        ),
+        (
+            &["serve", "--upstream", "http://127.0.0.1:1", "--cache", "on"],
+            "error: --cache: `on` is not allowed: the cache is not there yet; write off, or leave it away\n",
+        ),
+        (
+            &["fetch", "http://127.0.0.1:1/?key=SECRET", "--jitter", "NaN"],
+            "error: --jitter: jitter is NaN; allowed is 0 to 1\n",
+        ),
+        (
+            &["fetch", "ftp://127.0.0.1/?key=SECRET"],
+            "error: URL: `ftp://127.0.0.1/?key=…` cannot be fetched: its scheme is neither http nor https; \
+             write for example https://api.example.com/orders?page=1\n",
+        ),
+    ] {
+        let run = sopan(args);
+        assert_eq!((run.code, &*run.err, run.out.len()), (Some(2), expected, 0));
+    }
+}
+
+#[test]
+fn unknown_and_missing_flags_end_with_2_too() {
+    for args in [
+        &["serve"][..],
+        &["fetch"],
+        &["fetch", "http://u", "--bogus"],
+        &["bogus"],
+        &["serve", "--rate", "--burst", "5"],
+    ] {
+        let run = sopan(args);
+        assert!(run.code == Some(2) && run.err.starts_with("error: ") && run.out.is_empty(), "{args:?}: {run:?}");
+    }
+}
+
+#[test]
+fn help_and_version_are_no_failures() {
+    for args in [&["--help"][..], &["serve", "--help"], &["fetch", "-h"], &["fake-api", "--help"], &["--version"]] {
+        let run = sopan(args);
+        assert!(run.code == Some(0) && run.err.is_empty() && !run.out.is_empty(), "{args:?}: {run:?}");
+    }
+}

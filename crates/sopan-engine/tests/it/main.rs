@@ -15,3 +15,4 @@ mod refusal;
 mod retry;
 mod retry_after;
 mod support;
+mod wire;

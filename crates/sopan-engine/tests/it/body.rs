@@ -487,7 +487,7 @@ async fn silence_in_an_answer_breaks_it_off() {
     let got = bench.get("/x").await;
     assert_eq!(got.text(), "the upstream fell silent in the middle of its answer");
     is_within(got.body_at, s(119), ms(119_002));
-    is_within(bench.upstream.peer_gone(1).await.at - bench.begun, s(119), ms(119_003));
+    is_within(bench.gone(1).await, s(119), ms(119_003));
     bench.is_at_rest();
 }
 

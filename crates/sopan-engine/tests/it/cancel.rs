@@ -86,7 +86,7 @@ async fn while_its_connection_is_made() {
 async fn before_the_first_byte_of_the_answer() {
     let bench = Bench::new(|request| fine(request).after(s(20)), |_| {});
     leave_after(SECOND, bench.get("/x")).await;
-    is_just(bench.upstream.peer_gone(1).await.at - bench.begun, SECOND);
+    is_just(bench.gone(1).await, SECOND);
     nothing_follows(&bench).await;
     // And on a wire.
     let bench = Bench::new(|request| fine(request).after(s(20)), |_| {});
@@ -94,7 +94,7 @@ async fn before_the_first_byte_of_the_answer() {
     client.send("GET /x HTTP/1.1\r\nHost: sopan\r\n\r\n").await;
     sleep(SECOND).await;
     drop(client);
-    is_just(bench.upstream.peer_gone(1).await.at - bench.begun, SECOND);
+    is_just(bench.gone(1).await, SECOND);
     nothing_follows(&bench).await;
 }
 
@@ -116,7 +116,7 @@ async fn in_the_middle_of_a_body() {
         |_: &Request| (0..100).fold(Answer::chunked(200), |answer, _| answer.chunk("piece").sleep(ms(100))).end();
     let bench = Bench::new(script, |_| {});
     leave_after(SECOND, bench.get("/x")).await;
-    is_within(bench.upstream.peer_gone(1).await.at - bench.begun, SECOND, ms(1_200));
+    is_within(bench.gone(1).await, SECOND, ms(1_200));
     nothing_follows(&bench).await;
     let bench = Bench::new(script, |_| {});
     let mut client = bench.door();
@@ -124,7 +124,7 @@ async fn in_the_middle_of_a_body() {
     client.head().await;
     sleep(SECOND).await;
     drop(client);
-    is_within(bench.upstream.peer_gone(1).await.at - bench.begun, SECOND, ms(1_200));
+    is_within(bench.gone(1).await, SECOND, ms(1_200));
     nothing_follows(&bench).await;
     let events = bench.seen.ended();
     assert_eq!((events.len(), events[0].whole), (1, false));
@@ -138,7 +138,7 @@ async fn with_the_head_in_hand_and_the_body_unread() {
     let answer = exchange::call(&bench.engine, inbound).await;
     assert_eq!(bench.in_flight(), 1);
     drop(answer);
-    assert_eq!(bench.upstream.peer_gone(1).await.at - bench.begun, s(0));
+    assert_eq!(bench.gone(1).await, s(0));
     nothing_follows(&bench).await;
 }
 
@@ -192,7 +192,7 @@ async fn in_the_middle_of_its_upload() {
         sleep(SECOND).await;
         assert_eq!(bench.upstream.request(1).body.len(), 5_000);
         drop(client);
-        is_just(bench.upstream.peer_gone(1).await.at - bench.begun, SECOND);
+        is_just(bench.gone(1).await, SECOND);
         nothing_follows(&bench).await;
         assert_eq!((bench.upstream.request(1).body_at, bench.upstream.arrivals()), (None, 1));
     }
@@ -219,7 +219,7 @@ async fn while_it_waits_before_a_retry() {
 async fn while_a_failed_answer_is_read() {
     let bench = Bench::new(|_| Answer::chunked(500).chunk("slow").sleep(s(20)).end(), |_| {});
     leave_after(ms(500), bench.get("/x")).await;
-    is_just(bench.upstream.peer_gone(1).await.at - bench.begun, ms(500));
+    is_just(bench.gone(1).await, ms(500));
     nothing_follows(&bench).await;
 }
 

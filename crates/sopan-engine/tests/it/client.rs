@@ -457,7 +457,7 @@ async fn a_sink_that_fails_ends_it_and_closes_what_was_not_read() {
     let bench = Bench::new(script, |_| {});
     let mut sink = Notes { fails_at: Some("two"), ..Notes::default() };
     assert_eq!(collect(&bench, &mut sink).await.unwrap_err().to_string(), "disk full");
-    is_within(bench.upstream.peer_gone(1).await.at - bench.begun, ms(100), ms(102));
+    is_within(bench.gone(1).await, ms(100), ms(102));
     assert_eq!((&*sink.text, bench.upstream.arrivals()), ("one", 1));
     bench.is_at_rest();
 }

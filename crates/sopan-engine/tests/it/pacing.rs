@@ -265,3 +265,21 @@ async fn every_attempt_takes_a_turn() {
     keeps_to(&bench.arrivals(), 1, 1.0);
     assert_eq!(bench.upstream.arrivals(), 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_more_than_64_hold_a_connection_before_their_turn() {
+    let script = |_: &Request| Answer::json(200, "{}").header("Connection", "close");
+    let bench = Bench::over(|_| Line::Slow(s(1)), script, limited(&["100/s"]));
+    let crowd = bench.crowd(400);
+    let mut ahead = Vec::new();
+    for _ in 0..500 {
+        sleep(ms(10)).await;
+        ahead.push(bench.lines.dialled() - bench.upstream.arrivals());
+    }
+    // All that are due within the second that connecting takes would be a hundred.
+    assert_eq!(ahead.iter().max(), Some(&64));
+    assert!(ahead[200..400].iter().all(|count| *count >= 63), "{ahead:?}");
+    for got in crowd {
+        assert_eq!(got.await.unwrap().status(), 200);
+    }
+}

@@ -246,8 +246,7 @@ async fn one_that_is_idle_for_too_long_is_closed() {
     sleep(s(9)).await;
     bench.get("/x").await;
     assert_eq!(connections(&bench), [1, 1]);
-    let gone = bench.upstream.peer_gone(1).await;
-    is_within(gone.at - bench.begun, s(19), ms(21_600));
+    is_within(bench.gone(1).await, s(19), ms(21_600));
     bench.get("/x").await;
     assert_eq!(connections(&bench), [1, 1, 2]);
 }
@@ -265,7 +264,7 @@ async fn one_whose_answer_was_not_read_to_its_end_is_closed() {
         |_| {},
     );
     leave_after(SECOND, bench.get("/x")).await;
-    is_just(bench.upstream.peer_gone(1).await.at - bench.begun, SECOND);
+    is_just(bench.gone(1).await, SECOND);
     assert_eq!(bench.get("/x").await.text(), "{}");
     assert_eq!(connections(&bench), [1, 2]);
     settled().await;

@@ -129,10 +129,18 @@ impl Bench {
         let (engine, begun) = (Arc::clone(&self.engine), self.begun);
         async move {
             let inbound = Inbound { request, client: ClientId(client), weight };
-            let answer = exchange::call(&engine, inbound).await;
-            drop(engine);
-            Got::read(answer, begun).await
+            within_patience(async move {
+                let answer = exchange::call(&engine, inbound).await;
+                drop(engine);
+                Got::read(answer, begun).await
+            })
+            .await
         }
+    }
+
+    /// When the client's end of connection `number` was gone.
+    pub(crate) async fn gone(&self, number: usize) -> Duration {
+        within_patience(self.upstream.peer_gone(number)).await.at - self.begun
     }
 
     /// When the requests arrived, counted from the beginning.
@@ -204,6 +212,12 @@ pub(crate) async fn settled() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }
+}
+
+/// Nothing takes longer than this: with the clock paused, what never comes would else be waited for without end.
+async fn within_patience<T>(future: impl Future<Output = T>) -> T {
+    const PATIENCE: Duration = s(40 * 86_400);
+    tokio::time::timeout(PATIENCE, future).await.expect("something that never comes")
 }
 
 /// Lets a future go after so long, as a client that hangs up does.

@@ -15,7 +15,7 @@ use sopan_engine::body::Source;
 use sopan_engine::exchange::{self, Inbound};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-use super::Bench;
+use super::{Bench, within_patience};
 
 /// What a connection holds in each direction before its writer must wait; about a socket's buffer.
 const DUPLEX_BYTES: usize = 64 * 1024;
@@ -112,11 +112,11 @@ impl Client {
     /// Everything until the connection ends.
     pub(crate) async fn rest(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = std::mem::take(&mut self.read);
-        self.io.read_to_end(&mut bytes).await.map(|_| bytes)
+        within_patience(self.io.read_to_end(&mut bytes)).await.map(|_| bytes)
     }
 
     async fn more(&mut self) {
-        let read = self.io.read_buf(&mut self.read).await.unwrap();
+        let read = within_patience(self.io.read_buf(&mut self.read)).await.unwrap();
         let so_far = String::from_utf8_lossy(&self.read);
         assert!(read > 0, "the connection ended after {so_far:?}");
     }

@@ -230,6 +230,24 @@ async fn a_turn_whose_connection_is_late_is_late_and_nobody_overtakes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_turn_that_comes_before_its_connection_goes_to_nobody_who_has_one() {
+    // Both that wait are told to prepare; the second is ready long before the first.
+    let plan = |number| if number == 2 { Line::Slow(s(4)) } else { Line::Open };
+    let script = |request: &Request| match request.number {
+        1 => fine(request).after(s(2)).header("Connection", "close"),
+        _ => fine(request),
+    };
+    let bench = Bench::over(plan, script, |settings| settings.lane.max_in_flight = Some(1));
+    let crowd = bench.crowd(3);
+    sleep(ms(3_900)).await;
+    assert_eq!((bench.upstream.arrivals(), bench.in_flight(), bench.lines.dialled()), (1, 0, 3));
+    for got in crowd {
+        assert_eq!(got.await.unwrap().status(), 200);
+    }
+    assert_eq!(bench.targets(), ["/0", "/1", "/2"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_connection_costs_no_token() {
     let plan = |number| if number == 1 { Line::Refused } else { Line::Open };
     let bench = Bench::over(plan, fine, |settings| {

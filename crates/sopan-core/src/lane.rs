@@ -104,6 +104,22 @@ pub enum Call {
     Refuse(TicketId, Refusal),
 }
 
+/// When a lane wants to be stepped if nothing happens before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Next {
+    /// The first ticket's turn, which it can take at once: the instant that pacing hangs on.
+    pub turn: Option<Instant>,
+    /// Anything else: a deadline, a ticket to be called.
+    pub other: Option<Instant>,
+}
+
+impl Next {
+    /// The earlier of the two.
+    pub fn earliest(self) -> Option<Instant> {
+        self.turn.into_iter().chain(self.other).min()
+    }
+}
+
 /// Whether an exchange comes for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visit {
@@ -190,7 +206,7 @@ const CALLED_MAX: usize = 64;
 /// The first ticket is called this long before its turn, so that a slow connection does not make it late.
 const FIRST_LEAD: Duration = Duration::from_secs(1);
 /// Getting an idle connection takes no time, but waking the one who gets it does.
-const LEAD_MIN: Duration = Duration::from_millis(2);
+const LEAD_MIN: Duration = Duration::from_millis(3);
 /// A ticket is turned away only this long after its deadline, so that a timer which is late by a hair does not refuse a
 /// turn that is due at the deadline itself.
 const DEADLINE_GRACE: Duration = Duration::from_millis(1);
@@ -261,16 +277,36 @@ impl Lane {
     }
 
     /// Does everything that is due, and answers when to ask again if nothing else happens before.
-    pub fn step(&mut self, now: Instant, calls: &mut Vec<Call>) -> Option<Instant> {
+    pub fn step(&mut self, now: Instant, calls: &mut Vec<Call>) -> Next {
         self.end_hold(now);
         if self.queue.is_empty() {
-            return None;
+            return Next::default();
         }
         self.expire(now, calls);
         let turn = self.grant(now, calls);
-        let near = self.call_near(now, calls);
+        // The lane is stepped at the next turn anyway; who can be called then in good time needs no look of his own.
+        let later = turn.map(|turn| turn.before(self.lead / 3));
+        let near = self.call_near(now, calls).filter(|near| later.is_none_or(|later| *near < later));
         let deadline = self.queue.first_deadline().map(|(at, _)| at.after(DEADLINE_GRACE));
-        [turn, near, deadline].into_iter().flatten().min()
+        Next { turn, other: near.into_iter().chain(deadline).min() }
+    }
+
+    /// The ticket that goes next.
+    pub fn first(&self) -> Option<TicketId> {
+        self.queue.first()
+    }
+
+    /// When a ticket's turn will come as things stand; none if it is not among those that hold a connection ahead.
+    pub fn due(&self, ticket: TicketId, now: Instant) -> Option<Instant> {
+        let mut ahead = 0;
+        for id in self.queue.in_order().take(CALLED_MAX) {
+            let cost = self.queue.entry(id)?.cost;
+            if id == ticket {
+                return Some(self.predict_after(ahead, cost, now).0);
+            }
+            ahead += u64::from(cost);
+        }
+        None
     }
 
     /// The head of the turn's request was written at `at`: its tokens are spent.
@@ -357,9 +393,9 @@ impl Lane {
         self.holds
     }
 
-    /// How long connecting takes, as measured: tickets due within it are told to prepare.
+    /// How long connecting takes, as measured: tickets due within it, and half as much again, are told to prepare.
     pub fn set_connect_time(&mut self, measured: Duration) {
-        self.lead = measured.clamp(LEAD_MIN, FIRST_LEAD);
+        self.lead = (measured * 3 / 2).clamp(LEAD_MIN, FIRST_LEAD);
     }
 
     /// The settings it was made with.

@@ -1,6 +1,6 @@
 //! A request's body: read while its request waits, kept so that it can be sent again, streamed when it is too long.
 //!
-//! A [`Body`] belongs to the exchange; each attempt gets an [`AttemptBody`], which first repeats what was kept and then goes
+//! A `Body` belongs to the exchange; each attempt gets an `AttemptBody`, which first repeats what was kept and then goes
 //! on with what the client still sends. Up to `replay_bytes_max` is kept (`replay_bytes_total` over all exchanges); a longer
 //! body streams, and cannot be sent again after its first byte.
 

@@ -2,7 +2,7 @@
 //! from one origin.
 //!
 //! tokio's own timer fires on whole milliseconds, about 1.5 ms late. That is good enough for a time-out and not for a
-//! pace of 1000/s, so on Linux a [`Timer`] is a timerfd read through the reactor, 0.04 to 0.07 ms late on a quiet
+//! pace of 1000/s, so on Linux a `Timer` is a timerfd read through the reactor, 0.04 to 0.07 ms late on a quiet
 //! machine. Elsewhere, and under tokio's paused clock, it is tokio's.
 
 use std::future::Future;
@@ -67,7 +67,8 @@ impl Clock {
 
     /// A timer that is accurate enough to pace with. Must be called inside of a tokio runtime.
     pub(crate) fn timer(&self) -> Timer {
-        Timer { clock: *self, precise: if self.wall.is_none() { precise::Precise::new() } else { None } }
+        let precise = if self.wall.is_none() { precise::Precise::new() } else { None };
+        Timer { clock: *self, precise, coarse: Watchdog::default(), armed: None }
     }
 }
 
@@ -76,26 +77,35 @@ impl Clock {
 pub(crate) struct Timer {
     clock: Clock,
     precise: Option<precise::Precise>,
+    coarse: Watchdog,
+    /// What the precise timer is set for.
+    armed: Option<Instant>,
 }
 
 impl Timer {
-    /// Waits until `at`; for ever at [`Instant::NEVER`]. Never early.
-    pub(crate) async fn sleep_until(&mut self, at: Instant) {
-        if at == Instant::NEVER {
-            return std::future::pending().await;
-        }
-        if let Some(precise) = &self.precise {
-            loop {
-                let left = at.until(self.clock.now());
-                if left.is_zero() {
-                    return;
-                }
-                if precise.sleep(left).await.is_err() {
+    /// Ready when `at` has come, never early; the instant of the last call counts.
+    pub(crate) fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        while let Some(precise) = &self.precise {
+            let left = at.until(self.clock.now());
+            if left.is_zero() {
+                self.armed = None;
+                return Poll::Ready(());
+            }
+            if self.armed != Some(at) {
+                if precise.set(left).is_err() {
                     break;
                 }
+                self.armed = Some(at);
+            }
+            match precise.poll_fired(cx) {
+                Poll::Pending => return Poll::Pending,
+                // Set for as long as can be, or fired a hair early: once more.
+                Poll::Ready(Ok(())) => self.armed = None,
+                Poll::Ready(Err(_)) => break,
             }
         }
-        self.clock.sleep_until(at).await;
+        self.precise = None;
+        self.coarse.poll(self.clock, at, cx)
     }
 }
 
@@ -137,13 +147,17 @@ impl Watchdog {
 
 #[cfg(target_os = "linux")]
 mod precise {
+    use std::cell::RefCell;
+    use std::io;
     use std::os::fd::OwnedFd;
+    use std::task::{Context, Poll, ready};
     use std::time::Duration;
 
     use rustix::time::{
         Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
     };
     use tokio::io::unix::AsyncFd;
+    use tokio::runtime::{Handle, Id};
 
     /// The system's monotonic clock, which tokio's instants count too.
     pub(super) fn monotonic() -> Option<u64> {
@@ -152,36 +166,78 @@ mod precise {
     }
 
     #[derive(Debug)]
-    pub(super) struct Precise(AsyncFd<OwnedFd>);
+    pub(super) struct Precise(Option<AsyncFd<OwnedFd>>);
 
     impl Precise {
         /// None where the system refuses one, for example when descriptors have run out; pacing is coarser then.
         #[allow(deprecated, reason = "its successor is unsafe; an OwnedFd keeps what that asks for")]
         pub(super) fn new() -> Option<Self> {
+            if let Some(fd) = kept() {
+                return Some(Self(Some(fd)));
+            }
             let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC).ok()?;
-            AsyncFd::new(fd).ok().map(Self)
+            AsyncFd::new(fd).ok().map(|fd| Self(Some(fd)))
         }
 
-        pub(super) async fn sleep(&self, wait: Duration) -> std::io::Result<()> {
+        pub(super) fn set(&self, wait: Duration) -> io::Result<()> {
             // A value of zero would disarm it.
             let wait = wait.clamp(Duration::from_nanos(1), Duration::from_secs(86_400));
             let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) as _ };
             let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-            timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once)?;
+            timerfd_settime(self.fd(), TimerfdTimerFlags::empty(), &once)?;
+            Ok(())
+        }
+
+        pub(super) fn poll_fired(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             loop {
-                let mut guard = self.0.readable().await?;
+                let mut guard = ready!(self.fd().poll_read_ready(cx))?;
                 let mut expirations = [0u8; 8];
                 match guard.try_io(|fd| rustix::io::read(fd, &mut expirations).map_err(Into::into)) {
-                    Ok(read) => return read.map(drop),
+                    Ok(read) => return Poll::Ready(read.map(drop)),
                     Err(_would_block) => {}
                 }
             }
+        }
+
+        fn fd(&self) -> &AsyncFd<OwnedFd> {
+            self.0.as_ref().expect("it is only taken out when it is dropped")
+        }
+    }
+
+    /// Timers that are kept for the next who waits on this thread: opening and registering one costs five system calls.
+    const KEPT_MAX: usize = 64;
+
+    thread_local! {
+        static KEPT: RefCell<Vec<(Id, AsyncFd<OwnedFd>)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// A kept timer of this runtime. Those of another, which is gone or lives elsewhere, are of no use here.
+    fn kept() -> Option<AsyncFd<OwnedFd>> {
+        let id = Handle::try_current().ok()?.id();
+        KEPT.with_borrow_mut(|kept| {
+            kept.retain(|(of, _)| *of == id);
+            kept.pop().map(|(_, fd)| fd)
+        })
+    }
+
+    impl Drop for Precise {
+        fn drop(&mut self) {
+            let (Some(fd), Ok(handle)) = (self.0.take(), Handle::try_current()) else { return };
+            // The thread may be ending, and its kept timers with it.
+            let _ = KEPT.try_with(|kept| {
+                let mut kept = kept.borrow_mut();
+                if kept.len() < KEPT_MAX {
+                    kept.push((handle.id(), fd));
+                }
+            });
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod precise {
+    use std::io;
+    use std::task::{Context, Poll};
     use std::time::Duration;
 
     pub(super) fn monotonic() -> Option<u64> {
@@ -196,7 +252,11 @@ mod precise {
             None
         }
 
-        pub(super) async fn sleep(&self, _wait: Duration) -> std::io::Result<()> {
+        pub(super) fn set(&self, _wait: Duration) -> io::Result<()> {
+            match self.0 {}
+        }
+
+        pub(super) fn poll_fired(&self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             match self.0 {}
         }
     }
@@ -213,7 +273,7 @@ mod tests {
         let mut late = Vec::new();
         for _ in 0..50 {
             let at = clock.now().after(Duration::from_micros(1_300));
-            timer.sleep_until(at).await;
+            std::future::poll_fn(|cx| timer.poll_until(at, cx)).await;
             let now = clock.now();
             assert!(now >= at);
             late.push(now.since(at));
@@ -226,7 +286,8 @@ mod tests {
     async fn a_paused_clock_jumps_over_an_hour() {
         let clock = Clock::paused(SystemTime::UNIX_EPOCH);
         let at = clock.now().after(Duration::from_secs(3600));
-        clock.timer().sleep_until(at).await;
+        let mut timer = clock.timer();
+        std::future::poll_fn(|cx| timer.poll_until(at, cx)).await;
         assert_eq!((clock.now(), clock.wall()), (at, SystemTime::UNIX_EPOCH + Duration::from_secs(3600)));
     }
 }

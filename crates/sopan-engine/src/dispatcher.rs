@@ -24,6 +24,10 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 
+/// How long the loop leaves it to the first ticket to look by itself. Its own look is only there for a task that sleeps on
+/// its turn.
+const ALARM_GRACE: Duration = Duration::from_millis(5);
+
 /// What a waiting ticket is told.
 #[derive(Debug)]
 pub(crate) enum News {
@@ -71,6 +75,8 @@ struct Waiter(Mutex<WaiterState>);
 struct WaiterState {
     waker: Option<Waker>,
     called: bool,
+    /// When the ticket, which has its connection, looks by itself whether its turn has come.
+    alarm: Option<Instant>,
     verdict: Option<Verdict>,
 }
 
@@ -93,10 +99,9 @@ impl Dispatcher {
         // The dispatcher itself is not kept while the loop sleeps; it rings when it goes.
         while let Some(next) = dispatcher.upgrade().map(|d| d.rearm()) {
             let mut bell = pin!(bell.notified());
-            let mut sleep = pin!(timer.sleep_until(next));
             poll_fn(|cx| {
                 let rung = bell.as_mut().poll(cx).is_ready();
-                if rung || sleep.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
+                if rung || timer.poll_until(next, cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
             // A timer that has fired already makes for a loop without a pause, and others have work to do.
@@ -194,7 +199,7 @@ impl Shared {
     }
 
     fn step(&mut self, now: Instant, wakers: &mut Vec<Waker>) -> Instant {
-        let next = self.lane.step(now, &mut self.calls).unwrap_or(Instant::NEVER);
+        let next = self.lane.step(now, &mut self.calls);
         for call in self.calls.drain(..) {
             // A ticket that goes or is refused has left the queue, and its index may be used again at once.
             let (id, verdict) = match call {
@@ -206,11 +211,27 @@ impl Shared {
             let waiter = if verdict.is_some() { place.take() } else { place.clone() };
             wakers.extend(waiter.and_then(|w| w.tell(verdict)));
         }
-        next
+        if let Some(turn) = next.turn {
+            // Its alarm may be set for later, from when more went before it.
+            let first = self.lane.first().and_then(|id| self.waiters[id.index()].as_ref());
+            wakers.extend(first.and_then(|waiter| waiter.alarm_by(turn)));
+        }
+        let turn = next.turn.map(|turn| turn.after(ALARM_GRACE));
+        turn.into_iter().chain(next.other).min().unwrap_or(Instant::NEVER)
     }
 }
 
 impl Waiter {
+    /// Sees to it that the ticket's alarm goes at `turn` or before.
+    fn alarm_by(&self, turn: Instant) -> Option<Waker> {
+        let mut state = self.0.lock();
+        if state.alarm.is_some_and(|alarm| alarm <= turn) {
+            return None;
+        }
+        state.alarm = Some(turn);
+        state.waker.take()
+    }
+
     fn tell(&self, verdict: Option<Verdict>) -> Option<Waker> {
         let mut state = self.0.lock();
         match verdict {
@@ -251,9 +272,29 @@ impl Ticket {
         })
     }
 
-    /// Says whether it could go at once.
+    /// Says whether it could go at once. If so it must look by itself when its alarm goes.
     pub(crate) fn ready(&self, ready: bool) {
-        self.dispatcher.act(|shared, _| shared.lane.ready(self.id, ready));
+        self.dispatcher.act(|shared, now| {
+            shared.lane.ready(self.id, ready);
+            self.waiter.0.lock().alarm = if ready { shared.lane.due(self.id, now) } else { None };
+        });
+    }
+
+    /// When to [`Ticket::look`].
+    pub(crate) fn alarm(&self) -> Option<Instant> {
+        self.waiter.0.lock().alarm
+    }
+
+    /// Looks whether its turn has come, and if not when to look again.
+    ///
+    /// A ticket that sleeps until its own turn wakes in the task that will send, on the worker that holds its connection: one
+    /// wake-up, where the loop's would be two, and on a busy machine each can be milliseconds late.
+    pub(crate) fn look(&self) {
+        self.dispatcher.act(|shared, now| {
+            let due = shared.lane.due(self.id, now).unwrap_or(Instant::NEVER);
+            // One that is due already waits for another to write; the lane is stepped then.
+            self.waiter.0.lock().alarm = Some(if due > now { due } else { now.after(ALARM_GRACE) });
+        });
     }
 
     /// Counts bytes that were read ahead; answers whether more may be.

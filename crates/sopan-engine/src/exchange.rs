@@ -17,6 +17,7 @@ mod keep;
 mod send;
 mod turn;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -85,8 +86,10 @@ pub enum End {
 
 /// Sends a request to an upstream when its turn has come, and again where that is right; answers with what is to be passed
 /// on. The answer's body must be read to its end or dropped, since the request holds its place until then.
-pub async fn call(upstream: &Arc<Upstream>, inbound: Inbound) -> Answer {
-    Exchange::new(upstream, inbound, None).run().await
+// Not an `async fn`: that would keep its arguments beside what is made of them, for as long as the request waits.
+pub fn call(upstream: &Arc<Upstream>, inbound: Inbound) -> impl Future<Output = Answer> + Send + '_ {
+    let mut exchange = Exchange::new(upstream, inbound, None);
+    async move { exchange.run().await }
 }
 
 /// The same for a caller who wants the whole body: it is written to the sink, and an answer whose body breaks off is a
@@ -200,7 +203,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    async fn run(mut self) -> Answer {
+    async fn run(&mut self) -> Answer {
         if let Err(refusal) = self.prepare() {
             return self.refuse(refusal);
         }
@@ -498,4 +501,20 @@ fn head_bytes(head: &Request<()>) -> u64 {
     let target = head.uri().path_and_query().map_or(1, |p| p.as_str().len());
     let fields: usize = head.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     (target + fields) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Settings, Surroundings, Target};
+
+    /// A hundred thousand requests may wait, and each is such a future.
+    #[tokio::test]
+    async fn a_waiting_exchange_is_small() {
+        let settings = Settings::new(Target::parse("http://upstream.test").unwrap());
+        let (upstream, _) = Upstream::start(settings, Surroundings::default()).unwrap();
+        let inbound = Inbound { request: Request::new(Source::Empty), client: ClientId(1), weight: 1 };
+        let size = size_of_val(&call(&upstream, inbound));
+        assert!(size <= 1280, "{size} bytes");
+    }
 }

@@ -38,9 +38,20 @@ pub enum Refusal {
     Body(BodyError),
     /// The request cannot be passed on.
     Unsupported(&'static str),
-    /// sopan is shutting down.
-    Draining,
 }
+
+/// All values of [`Refusal::reason`], for whoever counts them.
+pub const REASONS: [&str; 9] = [
+    "queue-full",
+    "wait-too-long",
+    "waited-too-long",
+    "breaker-open",
+    "upstream-failed",
+    "upstream-timeout",
+    "total-timeout",
+    "request-incomplete",
+    "unsupported",
+];
 
 /// How an attempt failed without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,13 +211,6 @@ impl Refusal {
                 detail: format!("{what} is not passed on"),
                 retry_after: None,
             },
-            Self::Draining => Problem {
-                status: StatusCode::SERVICE_UNAVAILABLE,
-                reason: "draining",
-                error_type: "proxy_internal_response",
-                detail: "sopan is shutting down".to_owned(),
-                retry_after: Some(1),
-            },
         }
     }
 }
@@ -271,6 +275,28 @@ mod tests {
         let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
         assert_eq!(body["status"], status);
         assert_eq!(body["detail"], detail);
+    }
+
+    #[test]
+    fn every_kind_is_in_the_list_of_reasons() {
+        let (retry_after, cause, last_status) = (1, Cause::Hold, None);
+        let (predicted, allowed) = (Duration::ZERO, Duration::ZERO);
+        let failed = |failure| Refusal::Failed { failure, outcome_unknown: false, last_status };
+        let kinds = [
+            Refusal::Lane(lane::Refusal::QueueFull { waiting: 1, retry_after }),
+            Refusal::Lane(lane::Refusal::BytesFull { bytes: 1, retry_after }),
+            Refusal::Lane(lane::Refusal::WaitTooLong { predicted, allowed, cause, retry_after }),
+            Refusal::Lane(lane::Refusal::WaitedTooLong { cause, retry_after }),
+            Refusal::Lane(lane::Refusal::BreakerOpen { retry_after }),
+            failed(Failure::Refused),
+            failed(Failure::ConnectTimeout),
+            Refusal::NothingKept { last_status },
+            Refusal::TotalTimeout,
+            Refusal::Body(BodyError::Broken),
+            Refusal::Unsupported("CONNECT"),
+        ];
+        let named: std::collections::BTreeSet<_> = kinds.iter().map(Refusal::reason).collect();
+        assert_eq!(named, REASONS.into_iter().collect());
     }
 
     #[test]

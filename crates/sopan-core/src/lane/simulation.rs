@@ -351,7 +351,7 @@ impl Simulation {
             let mut calls = Vec::new();
             let next = self.lane.step(at(self.now), &mut calls);
             if calls.is_empty() {
-                return next;
+                return next.earliest();
             }
             for call in calls {
                 match call {

@@ -156,6 +156,19 @@ fn what_goes_before_a_newcomer_is_foretold() {
 }
 
 #[test]
+fn of_very_many_clients_what_goes_before_is_estimated() {
+    let mut queue = Queue::new();
+    let clients = 3 * LOOKED_AT_MAX as u64;
+    for arrival in 0..clients * 4 {
+        queue.insert(entry(u128::from(arrival % clients), arrival));
+    }
+    for (client, arrival, exact) in [(1, u64::MAX, 4 * clients), (clients, u64::MAX, 0)] {
+        let ahead = queue.cost_ahead(ClientId(client.into()), 1, arrival);
+        assert!(ahead.abs_diff(exact) <= clients, "client {client}: {ahead} instead of {exact}");
+    }
+}
+
+#[test]
 fn clients_beyond_the_bound_share_one() {
     let mut queue = Queue::new();
     for client in 0..CLIENTS_MAX as u128 + 50 {

@@ -16,6 +16,7 @@ use sopan_core::time::Instant;
 use super::send::{Unanswered, lost_attempt};
 use super::{Attempt, Exchange, Failed, Next};
 use crate::body::{Body, BodyError};
+use crate::clock::Timer;
 use crate::dispatcher::{Entered, News, Ticket, Turn};
 use crate::refusal::Failure;
 use crate::transport::{Conn, ConnectFailure, Transport};
@@ -166,6 +167,8 @@ struct Waiting {
     conn: Option<Box<Conn>>,
     /// Since when it has the connection.
     held_since: Instant,
+    /// For the ticket's own alarm.
+    timer: Option<Box<Timer>>,
 }
 
 /// A connection that the upstream closes sooner than this, before a request was sent on it, is a failed one: connecting
@@ -175,7 +178,7 @@ const CLOSED_TOO_SOON: Duration = Duration::from_secs(1);
 impl Waiting {
     fn new(ticket: Ticket, transport: &Arc<Transport>, fresh: bool, now: Instant) -> Self {
         let transport = Arc::clone(transport);
-        Self { ticket, transport, fresh, connecting: None, conn: None, held_since: now }
+        Self { ticket, transport, fresh, connecting: None, conn: None, held_since: now, timer: None }
     }
 
     async fn wait(mut self, exchange: &Exchange<'_>) -> Result<(Turn, Option<Box<Conn>>), NoTurn> {
@@ -193,8 +196,12 @@ impl Waiting {
                 }
                 // Being ready may bring the turn at once, so the news is asked for again.
                 match self.poll_connection(exchange, cx) {
-                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Ok(())) => continue,
                     Poll::Ready(Err(failure)) => return Poll::Ready(Err(NoTurn::Unconnected(failure))),
+                    Poll::Pending => {}
+                }
+                match self.poll_alarm(exchange, cx) {
+                    Poll::Ready(()) => self.ticket.look(),
                     Poll::Pending => return Poll::Pending,
                 }
             }
@@ -204,6 +211,13 @@ impl Waiting {
 
     fn body_broke(&self, body: &Body, cx: &mut Context<'_>) -> bool {
         body.poll_read_ahead(cx, |bytes| self.ticket.grow(bytes)).is_ready()
+    }
+
+    /// Ready when the ticket must look whether its turn has come.
+    fn poll_alarm(&mut self, exchange: &Exchange<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(alarm) = self.ticket.alarm() else { return Poll::Pending };
+        let timer = self.timer.get_or_insert_with(|| Box::new(exchange.upstream.clock.timer()));
+        timer.poll_until(alarm, cx)
     }
 
     fn prepare(&mut self) {

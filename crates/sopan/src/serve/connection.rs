@@ -1,5 +1,6 @@
 //! One client's connection: its requests, one after the other, and the ends that it can come to.
 
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -88,18 +89,21 @@ pub(super) async fn serve(accepted: Accepted) {
     drop(place);
 }
 
-async fn request_of(
-    door: &Arc<Door>,
-    phase: &Arc<Phase>,
+/// Serves one request.
+fn request_of<'a>(
+    door: &'a Door,
+    phase: &'a Arc<Phase>,
     connection: ClientId,
     request: Request<Incoming>,
-) -> Result<Response<DoorBody>, std::convert::Infallible> {
+) -> impl Future<Output = Result<Response<DoorBody>, Infallible>> + 'a {
     phase.request();
     let client = door.clients.of_request(request.headers(), connection);
     let inbound = Inbound { request: request.map(Source::Incoming), client, weight: 1 };
-    let answer = exchange::call(&door.upstream, inbound).await;
-    let phase = Arc::clone(phase);
-    Ok(answer.response.map(|body| DoorBody { body, phase }))
+    let answer = exchange::call(&door.upstream, inbound);
+    async move {
+        let phase = Arc::clone(phase);
+        Ok(answer.await.response.map(|body| DoorBody { body, phase }))
+    }
 }
 
 /// An answer's body, whose end makes the connection idle.

@@ -189,9 +189,9 @@ mod tests {
     use super::*;
     use http::Method;
 
-    fn written(head: Request<()>, step: usize) -> String {
+    fn written(head: &Request<()>, step: usize) -> String {
         let mut encoder = Encoder::default();
-        encoder.start(&head, AttemptBody::Empty);
+        encoder.start(head, AttemptBody::Empty);
         let mut out = Vec::new();
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let poll = encoder.poll(&mut cx, |_, slices| {
@@ -209,11 +209,11 @@ mod tests {
         for step in [1, 5, 1000] {
             let head = Request::get("/a//b?x=%2f").header("Host", "u").header("X-A", "1").header("X-A", "2");
             let expected = "GET /a//b?x=%2f HTTP/1.1\r\nhost: u\r\nx-a: 1\r\nx-a: 2\r\n\r\n";
-            assert_eq!(written(head.body(()).unwrap(), step), expected);
+            assert_eq!(written(&head.body(()).unwrap(), step), expected);
             let head = Request::builder().method(Method::POST).uri("/").header("Content-Length", "0");
-            assert_eq!(written(head.body(()).unwrap(), step), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n");
+            assert_eq!(written(&head.body(()).unwrap(), step), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n");
             let head = Request::builder().method("PURGE").uri("*");
-            assert_eq!(written(head.body(()).unwrap(), step), "PURGE * HTTP/1.1\r\n\r\n");
+            assert_eq!(written(&head.body(()).unwrap(), step), "PURGE * HTTP/1.1\r\n\r\n");
         }
     }
 }

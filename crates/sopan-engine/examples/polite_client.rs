@@ -2,7 +2,11 @@
 //!
 //! The API is a fake one in the same process. It allows five requests a second and answers the first with 429; the client
 //! asks for ten pages as fast as it can, and never meets another.
-#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "it is the program of somebody who uses the library")]
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "it is the program of somebody who uses the library"
+)]
 
 use std::error::Error;
 use std::time::{Duration, Instant};

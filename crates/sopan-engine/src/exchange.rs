@@ -395,9 +395,8 @@ impl<'a> Exchange<'a> {
     fn stopped(&mut self, stop: Stop) -> Answer {
         let refusal = match stop {
             Stop::Body(error) => Refusal::Body(error),
-            Stop::Refused(_) | Stop::TotalTimeout if self.last().is_some() => {
-                return self.fail(Verdict::GiveUp(Why::NoTurn));
-            }
+            Stop::Refused(_) if self.last().is_some() => return self.fail(Verdict::GiveUp(Why::NoTurn)),
+            Stop::TotalTimeout if self.last().is_some() => return self.fail(Verdict::GiveUp(Why::TotalTimeout)),
             Stop::Refused(refusal) => Refusal::Lane(refusal),
             Stop::TotalTimeout => Refusal::TotalTimeout,
         };

@@ -636,3 +636,46 @@ async fn an_answer_is_in_our_own_version_whatever_the_upstreams() {
     let head = client.head().await;
     assert!(head.0.starts_with("HTTP/1.1 500 "), "{}", head.0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn bodies_go_both_ways_at_once() {
+    let script = |_: &Request| {
+        let echo = |answer: Answer, n: usize| answer.read_bytes(n * 9).chunk(format!("echo {n}"));
+        (1..=5).fold(Answer::chunked(200).early(), echo).read_body().end()
+    };
+    let bench = Bench::new(script, |_| {});
+    let mut client = bench.door();
+    client.send("POST /x HTTP/1.1\r\nHost: sopan\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+    assert_eq!(client.head().await.status(), 200);
+    for n in 1..=5 {
+        tokio::time::sleep(s(10)).await;
+        client.send_chunk(b"talk").await;
+        client.through(format!("echo {n}\r\n").as_bytes()).await;
+    }
+    client.send("0\r\n\r\n").await;
+    assert_eq!(client.through(b"\r\n\r\n").await, b"0\r\n\r\n");
+    is_within(now() - bench.begun, s(50), ms(50_010));
+    settled().await;
+    // Both bodies have ended, so the connection is idle again.
+    assert_eq!(bench.get("/y").await.status(), 200);
+    assert_eq!(bench.upstream.connections().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_goes_on_when_its_request_breaks_off() {
+    let script = |_: &Request| {
+        (0..5).fold(Answer::chunked(200).early(), |answer, i| answer.chunk(i.to_string()).sleep(s(30))).end()
+    };
+    let bench = Bench::new(script, |_| {});
+    let mut client = bench.door();
+    client.send(put(1_000_000)).await;
+    client.send("half").await;
+    // It falls silent for longer than it may.
+    assert_eq!(client.head().await.status(), 200);
+    let body = client.through(b"0\r\n\r\n").await;
+    assert_eq!(String::from_utf8(body).unwrap(), "1\r\n0\r\n1\r\n1\r\n1\r\n2\r\n1\r\n3\r\n1\r\n4\r\n0\r\n\r\n");
+    settled().await;
+    assert_eq!(bench.in_flight(), 0);
+    assert_eq!(bench.get("/y").await.status(), 200);
+    assert_eq!(bench.upstream.connections().len(), 2);
+}

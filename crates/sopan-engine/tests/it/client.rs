@@ -253,17 +253,67 @@ async fn what_waiting_does_not_mend_is_a_permanent_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upstream_that_cannot_be_reached_is_a_transient_error() {
-    #[derive(Debug)]
-    struct Nobody;
-    impl Dial for Nobody {
-        fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
-            Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) })
-        }
+async fn what_waiting_may_mend_is_a_transient_error() {
+    let script = |request: &Request| match &*request.target {
+        "/limited" => Answer::status(429).header("Retry-After", "1"),
+        "/closed" => Answer::status(503).header("Retry-After", "3600"),
+        "/lost" => Answer::raw("HTTP/1.1 2").close(),
+        "/silent" => Answer::nothing().hang(),
+        target => Answer::status(target[1..4].parse().unwrap()),
+    };
+    for (path, text, status) in [
+        ("/limited", "HTTP 429 from http://api.test/limited; limit of 1 retry reached", Some(429)),
+        (
+            "/closed",
+            "HTTP 503 from http://api.test/closed; asked to wait 3600.00 s, which is above max_retry_after of 60.00 s",
+            Some(503),
+        ),
+        ("/408", "HTTP 408 from http://api.test/408; limit of 1 retry reached", Some(408)),
+        (
+            "/silent",
+            "timed out, for http://api.test/silent; another attempt was cut off when the time for the whole request \
+             (total_timeout) was over",
+            None,
+        ),
+    ] {
+        let (_, client) = scripted(script, |builder| builder.retry(RetryPolicy { max_retries: 1, ..policy() }));
+        is_transient(client.get_json::<Vec<u32>>(path).await, text, status);
     }
-    let client = builder(Nobody).build().unwrap();
-    let text = "connection failed: connection refused, for http://api.test/x; limit of 3 retries reached";
-    is_transient(client.get_json::<Vec<u32>>("/x").await, text, None);
+    let (_, client) = scripted(script, |builder| builder);
+    let Err(error @ Error::Transient { status: None, .. }) = client.get_json::<Vec<u32>>("/lost").await else {
+        panic!("not transient")
+    };
+    let text = error.to_string();
+    assert!(text.starts_with("connection broken: "), "{text}");
+    assert!(text.ends_with(", for http://api.test/lost; limit of 3 retries reached"), "{text}");
+}
+
+/// Makes no connection.
+#[derive(Debug)]
+struct Nowhere(fn() -> io::Error);
+
+impl Dial for Nowhere {
+    fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
+        Box::pin(async { Err(self.0()) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upstream_that_cannot_be_reached_is_a_transient_error() {
+    let end = ", for http://api.test/x; limit of 3 retries reached";
+    let client = builder(Nowhere(|| io::ErrorKind::ConnectionRefused.into())).build().unwrap();
+    let text = format!("connection failed: connection refused{end}");
+    is_transient(client.get_json::<Vec<u32>>("/x").await, &text, None);
+    let client = builder(Nowhere(|| io::Error::new(io::ErrorKind::NotFound, "no such name"))).build().unwrap();
+    is_transient(client.get_json::<Vec<u32>>("/x").await, &format!("connection failed: no such name{end}"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_that_is_not_accepted_is_a_permanent_error() {
+    let unknown = || io::Error::other(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer));
+    let client = builder(Nowhere(unknown)).build().unwrap();
+    let text = "connection failed: invalid peer certificate: UnknownIssuer, for http://api.test/x";
+    is_permanent(client.get_json::<Vec<u32>>("/x").await, text, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +325,8 @@ async fn the_status_of_an_error_is_the_upstreams() {
     };
     let short = RetryPolicy { total_timeout: Some(s(5)), ..policy() };
     let (_, client) = scripted(script, |builder| builder.retry(short));
-    let text = "HTTP 429 from http://api.test/x; there was no turn for another attempt in time";
+    let text = "HTTP 429 from http://api.test/x; another attempt was cut off when the time for the whole request \
+                (total_timeout) was over";
     is_transient(client.get_json::<Vec<u32>>("/x").await, text, Some(429));
 }
 
@@ -332,7 +383,8 @@ async fn waits_for_turns_and_holds_do_not_count_in_the_time_of_a_request() {
     let failing = |_: &Request| Answer::status(500).after(s(3));
     let (upstream, client) = scripted(failing, |builder| builder.retry(ten));
     let begun = now();
-    let text = "HTTP 500 from http://api.test/x; there was no turn for another attempt in time";
+    let text = "HTTP 500 from http://api.test/x; another attempt was cut off when the time for the whole request \
+                (total_timeout) was over";
     is_transient(client.get_json::<Vec<u32>>("/x").await, text, Some(500));
     assert_eq!((seconds_since(begun), upstream.arrivals()), (10, 3));
 }
@@ -469,4 +521,15 @@ async fn a_body_without_end_is_bounded_by_its_silence_alone() {
     let mut sink = Notes::default();
     assert_eq!(collect(&bench, &mut sink).await.unwrap().0, 200);
     assert_eq!(sink.text.len(), 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_beside_an_upstream_ends_with_it() {
+    let settings = sopan_engine::Settings::new(sopan_engine::Target::parse("http://api.test").unwrap());
+    let (upstream, background) = sopan_engine::Upstream::start(settings, Surroundings::default()).unwrap();
+    let background = tokio::spawn(background);
+    tokio::time::sleep(s(100)).await;
+    assert!(!background.is_finished());
+    drop(upstream);
+    tokio::time::timeout(s(60), background).await.unwrap().unwrap();
 }

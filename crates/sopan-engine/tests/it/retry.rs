@@ -430,7 +430,7 @@ async fn the_total_time_cuts_every_attempt() {
     // With an answer in hand, that is the better one.
     let bench = Bench::new(in_turn([Answer::json(500, "a"), hang()]), limit);
     let got = bench.get("/x").await;
-    assert_eq!((got.status(), got.text()), (500, "a"));
+    assert_eq!((got.status(), got.text(), got.why()), (500, "a", Why::TotalTimeout));
     is_just(got.head_at, s(3));
     // Connecting is a part of it.
     let bench = Bench::over(|_| Line::Hangs, in_turn([]), limit);

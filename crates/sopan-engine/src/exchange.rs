@@ -396,9 +396,11 @@ impl<'a> Exchange<'a> {
         let refusal = match stop {
             Stop::Body(error) => Refusal::Body(error),
             Stop::Refused(_) if self.last().is_some() => return self.fail(Verdict::GiveUp(Why::NoTurn)),
-            Stop::TotalTimeout if self.last().is_some() => return self.fail(Verdict::GiveUp(Why::TotalTimeout)),
+            Stop::TotalTimeout { .. } if self.last().is_some() => return self.fail(Verdict::GiveUp(Why::TotalTimeout)),
             Stop::Refused(refusal) => Refusal::Lane(refusal),
-            Stop::TotalTimeout => Refusal::TotalTimeout,
+            Stop::TotalTimeout { sent } => {
+                Refusal::TotalTimeout { outcome_unknown: sent && !self.head.method().is_safe() }
+            }
         };
         self.refuse(refusal)
     }

@@ -424,7 +424,7 @@ async fn the_total_time_cuts_every_attempt() {
     };
     let bench = Bench::new(in_turn([hang()]), limit);
     let got = bench.get("/x").await;
-    assert_eq!((got.status(), got.refusal()), (504, Refusal::TotalTimeout));
+    assert_eq!((got.status(), got.refusal()), (504, Refusal::TotalTimeout { outcome_unknown: false }));
     is_just(got.head_at, s(3));
     is_just(bench.gone(1).await, s(3));
     // With an answer in hand, that is the better one.
@@ -435,8 +435,20 @@ async fn the_total_time_cuts_every_attempt() {
     // Connecting is a part of it.
     let bench = Bench::over(|_| Line::Hangs, in_turn([]), limit);
     let got = bench.get("/x").await;
-    assert_eq!((got.status(), got.refusal()), (504, Refusal::TotalTimeout));
+    assert_eq!((got.status(), got.refusal()), (504, Refusal::TotalTimeout { outcome_unknown: false }));
     is_just(got.head_at, s(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_who_posted_is_told_what_is_not_known() {
+    let over = "the time for the whole request (total_timeout) is over";
+    let unknown = "; whether the upstream acted on the request is not known";
+    for (plan, unknown) in [((|_| Line::Open) as fn(usize) -> Line, unknown), (|_| Line::Hangs, "")] {
+        let bench =
+            Bench::over(plan, |_| Answer::nothing().hang(), |settings| settings.retry.total_timeout = Some(s(3)));
+        let got = bench.send(request("POST", "/x", "body")).await;
+        assert_eq!((got.status(), got.detail()), (504, format!("{over}{unknown}")));
+    }
 }
 
 #[tokio::test(start_paused = true)]

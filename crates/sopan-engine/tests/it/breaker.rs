@@ -131,6 +131,25 @@ async fn clients_that_give_up_say_nothing_of_the_upstream() {
     bench.is_at_rest();
 }
 
+// cb-3, the caller's short budget
+#[tokio::test(start_paused = true)]
+#[ignore = "undecided: an attempt that total_timeout cuts short counts as a failure, however little time it was given"]
+async fn an_attempt_that_was_given_no_time_says_nothing_of_the_upstream() {
+    // It waits for its turn for 800 ms of the second that it has, and the upstream needs 300 ms.
+    let script = |_: &Request| fine().after(ms(300));
+    let bench = Bench::new(script, |settings| {
+        three(settings);
+        settings.breaker.failures = 1;
+        settings.lane.limits = vec!["1.25/s".parse().unwrap()];
+        settings.retry.total_timeout = Some(s(1));
+    });
+    let mut statuses = Vec::new();
+    for got in bench.crowd(2) {
+        statuses.push(got.await.unwrap().status());
+    }
+    assert_eq!((statuses, bench.snapshot().breaker), (vec![200, 504], State::Closed));
+}
+
 #[tokio::test(start_paused = true)]
 async fn it_trips_on_every_way_to_fail() {
     for (name, answer) in [

@@ -390,6 +390,21 @@ async fn waits_for_turns_and_holds_do_not_count_in_the_time_of_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "undecided: a Retry-After that does not fit into what is left of total_timeout ends the request also where that \
+            wait would not count"]
+async fn a_hold_that_is_longer_than_the_time_of_a_request_is_waited_for() {
+    let limited = |request: &Request| match request.number {
+        1 => Answer::status(429).header("Retry-After", "12"),
+        _ => Answer::json(200, "[]"),
+    };
+    let ten = RetryPolicy { total_timeout: Some(s(10)), ..policy() };
+    let (_, client) = scripted(limited, |builder| builder.retry(ten));
+    let begun = now();
+    client.get_json::<Vec<u32>>("/x").await.unwrap();
+    assert_eq!(seconds_since(begun), 12);
+}
+
+#[tokio::test(start_paused = true)]
 async fn pages_are_read_one_after_the_other_and_a_429_among_them_costs_one_wait() {
     let (api, client) = fake(|settings| {
         settings.limits = vec![sopan_fake::Limit::Quota { count: 2, span: s(10) }];

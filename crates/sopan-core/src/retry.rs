@@ -193,6 +193,10 @@ pub enum Why {
     /// says when the lane refuses.
     #[error("there was no turn for another attempt in time")]
     NoTurn,
+    /// The time of the exchange ended while another attempt was under way. Never given by [`decide`]: it is what the caller
+    /// says who cut it.
+    #[error("another attempt was cut off when the time for the whole request (total_timeout) was over")]
+    TotalTimeout,
     /// The lane's retry budget is spent. Never given by [`decide`]: it is what the caller says after asking the budget.
     #[error("retry budget of this upstream is spent")]
     BudgetSpent,

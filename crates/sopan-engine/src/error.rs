@@ -37,15 +37,15 @@ impl Error {
         match &answer.end {
             End::Done if status.is_success() => None,
             End::Done => Some(Self::refused_by_upstream(status, answer, url)),
-            End::GaveUp { reason, failure: None, why } => {
+            End::GaveUp { reason, failure: None, status, why } => {
                 let message = format!("{reason} from {url}; {why}");
-                Some(Self::Transient { message, status: Some(status) })
+                Some(Self::Transient { message, status: *status })
             }
             // A certificate is not mended by waiting.
             End::GaveUp { reason, failure: Some(Failure::Certificate), .. } => {
                 Some(Self::permanent(format!("{reason}, for {url}")))
             }
-            End::GaveUp { reason, failure: Some(_), why } => {
+            End::GaveUp { reason, failure: Some(_), why, .. } => {
                 Some(Self::Transient { message: format!("{reason}, for {url}; {why}"), status: None })
             }
             End::Refused(refusal @ Refusal::Unsupported(_)) => {

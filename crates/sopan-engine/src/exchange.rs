@@ -23,7 +23,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use bytes::Bytes;
-use http::{HeaderName, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderName, Method, Request, Response, StatusCode, Uri, Version};
 use sopan_core::breaker::Health;
 use sopan_core::headers::strip_hop_by_hop;
 use sopan_core::hints;
@@ -75,6 +75,8 @@ pub enum End {
         reason: String,
         /// What it was if there was no answer.
         failure: Option<Failure>,
+        /// The upstream's status if there was one. The answer's own may be sopan's, where the upstream's was not kept.
+        status: Option<StatusCode>,
         /// Why there was no other.
         why: Why,
     },
@@ -236,7 +238,16 @@ impl<'a> Exchange<'a> {
             Verdict::Again(again) => again,
             verdict => return Answered::PassOn(None, verdict),
         };
-        match Box::pin(self.keep()).await {
+        let kept = Box::pin(self.keep()).await;
+        // An answer may come before its request has gone whole, and while it was read more of the body may have gone than
+        // is kept: what is left would be another request.
+        if !self.body.is_replayable() {
+            return match kept {
+                Kept::TooLong(prefix) => Answered::PassOn(Some(prefix), Verdict::Done),
+                Kept::Whole | Kept::Broken => Answered::Fail(Verdict::GiveUp(Why::BodyNotReplayable)),
+            };
+        }
+        match kept {
             Kept::Whole | Kept::Broken => Answered::Again(again),
             // Asked to wait, the upstream did nothing: what it said at length may be dropped.
             Kept::TooLong(_) if outcome.asks_to_wait() => {
@@ -384,11 +395,12 @@ impl<'a> Exchange<'a> {
     fn stopped(&mut self, stop: Stop) -> Answer {
         let refusal = match stop {
             Stop::Body(error) => Refusal::Body(error),
-            Stop::Refused(_) | Stop::TotalTimeout if self.last().is_some() => {
-                return self.fail(Verdict::GiveUp(Why::NoTurn));
-            }
+            Stop::Refused(_) if self.last().is_some() => return self.fail(Verdict::GiveUp(Why::NoTurn)),
+            Stop::TotalTimeout { .. } if self.last().is_some() => return self.fail(Verdict::GiveUp(Why::TotalTimeout)),
             Stop::Refused(refusal) => Refusal::Lane(refusal),
-            Stop::TotalTimeout => Refusal::TotalTimeout,
+            Stop::TotalTimeout { sent } => {
+                Refusal::TotalTimeout { outcome_unknown: sent && !self.head.method().is_safe() }
+            }
         };
         self.refuse(refusal)
     }
@@ -415,8 +427,12 @@ impl<'a> Exchange<'a> {
 
     fn end(&self, verdict: Verdict) -> End {
         match (verdict, self.last()) {
-            (Verdict::GiveUp(why), Some(Failed { reason, failure, .. })) => {
-                End::GaveUp { reason: reason.clone(), failure: *failure, why }
+            (Verdict::GiveUp(why), Some(Failed { outcome, reason, failure })) => {
+                let status = match outcome {
+                    Outcome::Answered { status, .. } => Some(*status),
+                    Outcome::NotSent | Outcome::Broken | Outcome::TimedOut => None,
+                };
+                End::GaveUp { reason: reason.clone(), failure: *failure, status, why }
             }
             _ => End::Done,
         }
@@ -444,7 +460,7 @@ impl<'a> Exchange<'a> {
             return self.fail(verdict);
         };
         let end = self.end(verdict);
-        strip_hop_by_hop(response.headers_mut());
+        make_ours(&mut response);
         self.story.tell(&mut response);
         let uri = std::mem::take(self.head.uri_mut());
         let told = Told {
@@ -455,6 +471,13 @@ impl<'a> Exchange<'a> {
         let passing = Passing::new(prefix, conn, turn, Arc::clone(self.upstream), told);
         Answer { response: response.map(|()| AnswerBody::Passing(Box::new(passing))), end }
     }
+}
+
+/// Makes the head of an upstream's answer one to pass on: without what belongs to the upstream's hop, and in our own
+/// version of HTTP (RFC 9112 §2.3).
+fn make_ours(response: &mut Response<()>) {
+    strip_hop_by_hop(response.headers_mut());
+    *response.version_mut() = Version::HTTP_11;
 }
 
 /// Whether nothing need be decided: the upstream answered, and without complaint.

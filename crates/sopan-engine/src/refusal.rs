@@ -33,7 +33,10 @@ pub enum Refusal {
         last_status: Option<StatusCode>,
     },
     /// The time for the whole exchange was over before there was an answer to pass on.
-    TotalTimeout,
+    TotalTimeout {
+        /// Whether the upstream may have acted on the request.
+        outcome_unknown: bool,
+    },
     /// The client did not finish its request.
     Body(BodyError),
     /// The request cannot be passed on.
@@ -170,7 +173,7 @@ impl Refusal {
         match *self {
             Self::Lane(refusal) => of_lane(refusal),
             Self::Failed { failure, outcome_unknown, last_status } => {
-                let unknown = if outcome_unknown { "; whether it acted on the request is not known" } else { "" };
+                let unknown = unknown("it", outcome_unknown);
                 Problem {
                     status: failure.status(),
                     reason: if failure.status() == StatusCode::GATEWAY_TIMEOUT {
@@ -190,11 +193,14 @@ impl Refusal {
                 detail: format!("the upstream did not answer well{}", seen(last_status)),
                 retry_after: None,
             },
-            Self::TotalTimeout => Problem {
+            Self::TotalTimeout { outcome_unknown } => Problem {
                 status: StatusCode::GATEWAY_TIMEOUT,
                 reason: "total-timeout",
                 error_type: "http_response_timeout",
-                detail: "the time for the whole request (total_timeout) is over".to_owned(),
+                detail: format!(
+                    "the time for the whole request (total_timeout) is over{}",
+                    unknown("the upstream", outcome_unknown)
+                ),
                 retry_after: None,
             },
             Self::Body(error) => Problem {
@@ -213,6 +219,10 @@ impl Refusal {
             },
         }
     }
+}
+
+fn unknown(who: &str, outcome_unknown: bool) -> String {
+    if outcome_unknown { format!("; whether {who} acted on the request is not known") } else { String::new() }
 }
 
 fn seen(last_status: Option<StatusCode>) -> String {
@@ -291,7 +301,7 @@ mod tests {
             failed(Failure::Refused),
             failed(Failure::ConnectTimeout),
             Refusal::NothingKept { last_status },
-            Refusal::TotalTimeout,
+            Refusal::TotalTimeout { outcome_unknown: true },
             Refusal::Body(BodyError::Broken),
             Refusal::Unsupported("CONNECT"),
         ];

@@ -71,13 +71,25 @@ pub struct Passing {
     upstream: Arc<Upstream>,
     told: Told,
     silence: Option<Pin<Box<Sleep>>>,
+    /// What broke it off, to be told at the next poll: a server that is told drops what it has not flushed yet, and with it
+    /// bytes, even the head, that had come from the upstream whole.
+    broken: Option<AnswerError>,
     bytes: u64,
 }
 
 impl Passing {
     pub(super) fn new(prefix: Option<Bytes>, conn: Box<Conn>, turn: Turn, upstream: Arc<Upstream>, told: Told) -> Self {
         let (conn, turn) = (Some(conn), Some(turn));
-        Self { prefix: prefix.filter(|p| !p.is_empty()), conn, turn, upstream, told, silence: None, bytes: 0 }
+        Self {
+            prefix: prefix.filter(|p| !p.is_empty()),
+            conn,
+            turn,
+            upstream,
+            told,
+            silence: None,
+            broken: None,
+            bytes: 0,
+        }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
@@ -85,14 +97,16 @@ impl Passing {
             self.bytes += prefix.len() as u64;
             return Poll::Ready(Some(Ok(Frame::data(prefix))));
         }
+        if let Some(error) = self.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let Some(conn) = &mut self.conn else { return Poll::Ready(None) };
         match conn.poll_body(cx) {
             Poll::Pending => {
                 if self.poll_silence(cx).is_pending() {
                     return Poll::Pending;
                 }
-                self.cut();
-                Poll::Ready(Some(Err(AnswerError::Silent)))
+                self.cut(AnswerError::Silent, cx)
             }
             Poll::Ready(Some(Ok(frame))) => {
                 self.silence = None;
@@ -106,10 +120,7 @@ impl Passing {
                 self.end();
                 Poll::Ready(None)
             }
-            Poll::Ready(Some(Err(error))) => {
-                self.cut();
-                Poll::Ready(Some(Err(AnswerError::Broken(error))))
-            }
+            Poll::Ready(Some(Err(error))) => self.cut(AnswerError::Broken(error), cx),
         }
     }
 
@@ -120,7 +131,7 @@ impl Passing {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.prefix.is_none() && self.conn.as_ref().is_none_or(|conn| conn.is_end_of_body())
+        self.prefix.is_none() && self.broken.is_none() && self.conn.as_ref().is_none_or(|conn| conn.is_end_of_body())
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -140,12 +151,15 @@ impl Passing {
         self.told.ended(&self.upstream, self.bytes, true);
     }
 
-    fn cut(&mut self) {
+    fn cut<T>(&mut self, error: AnswerError, cx: &mut Context<'_>) -> Poll<T> {
         self.conn = None;
         if let Some(turn) = self.turn.take() {
             turn.cut();
         }
         self.told.ended(&self.upstream, self.bytes, false);
+        self.broken = Some(error);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

@@ -4,10 +4,9 @@ use std::future::poll_fn;
 use std::io;
 
 use bytes::Bytes;
-use sopan_core::headers::strip_hop_by_hop;
 use sopan_core::retry::{Outcome, Verdict};
 
-use super::{Answered, Exchange, Failed};
+use super::{Answered, Exchange, Failed, make_ours};
 use crate::refusal::Failure;
 
 /// Takes a body, piece by piece, perhaps more than once.
@@ -54,7 +53,7 @@ impl Exchange<'_> {
     /// whole; the caller learns of it.
     pub(super) async fn collected(&mut self) -> Answered {
         let Some(mut response) = self.response.take() else { return Answered::Fail(Verdict::Done) };
-        strip_hop_by_hop(response.headers_mut());
+        make_ours(&mut response);
         let begun = self.now();
         let result = self.write_all().await;
         // Reading a body is bounded by its silence, not by the time of the exchange.

@@ -4,9 +4,8 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use sopan_core::headers::strip_hop_by_hop;
 
-use super::Exchange;
+use super::{Exchange, make_ours};
 
 /// The longest body that is kept.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -44,11 +43,13 @@ impl Exchange<'_> {
         });
         let whole = whole.await.unwrap_or(Some(false));
         self.past().last_status = Some(status);
+        // Where this one cannot be kept, an older one is not the last answer of the upstream either.
+        self.past().kept = None;
         match whole {
             Some(false) => return Kept::TooLong(read.freeze()),
             Some(true) => {
                 let response = self.response.take().map(|mut response| {
-                    strip_hop_by_hop(response.headers_mut());
+                    make_ours(&mut response);
                     response.map(|()| read.freeze())
                 });
                 self.past().kept = response;

@@ -29,7 +29,10 @@ pub(super) enum Stop {
     /// The client did not finish its request.
     Body(BodyError),
     /// The time for the whole exchange is over.
-    TotalTimeout,
+    TotalTimeout {
+        /// Whether a request was under way.
+        sent: bool,
+    },
 }
 
 /// Why there is no turn with a connection to use it on.
@@ -79,7 +82,7 @@ impl Exchange<'_> {
         let failed = match unanswered {
             Unanswered::TotalTimeout => {
                 self.settle(Health::Failure, None);
-                return Attempt::Stopped(Stop::TotalTimeout);
+                return Attempt::Stopped(Stop::TotalTimeout { sent: true });
             }
             Unanswered::TimedOut => {
                 Failed { outcome: Outcome::TimedOut, failure: Some(Failure::ResponseTimeout), reason: String::new() }
@@ -140,7 +143,7 @@ impl Exchange<'_> {
                 self.note_connect_time(&conn);
                 Ok(conn)
             }
-            Err(ConnectFailure::Deadline) => Err(Stop::TotalTimeout.into()),
+            Err(ConnectFailure::Deadline) => Err(Stop::TotalTimeout { sent: false }.into()),
             Err(failure) => Err(NoTurn::Unconnected(failure)),
         }
     }

@@ -61,8 +61,8 @@ pub(crate) struct Conn {
 pub(crate) struct Lost {
     /// Whether a byte of the request was written.
     pub(crate) sent: bool,
-    /// Whether the connection had carried requests before and said nothing to this one: most likely it was closed just
-    /// as it was used again, which says nothing about the upstream.
+    /// Whether the connection had been idle and said nothing to this request: most likely it was closed just as it was
+    /// used again, which says nothing about the upstream.
     pub(crate) stale: bool,
     /// What went wrong.
     pub(crate) error: WireError,
@@ -132,9 +132,14 @@ impl Conn {
         self.keeps && self.decoder.is_done() && self.encoder.is_done() && self.read.is_empty()
     }
 
-    /// Whether it has carried a request before.
+    /// Whether it has been idle: it has carried a request before, or was made for one that left.
     pub(crate) fn is_reused(&self) -> bool {
         self.reused
+    }
+
+    /// It is idle from now on, and may be closed from the other side at any moment.
+    pub(super) fn rests(&mut self) {
+        self.reused = true;
     }
 
     /// Whether it can be taken to another thread's runtime: a TLS session cannot be taken apart.

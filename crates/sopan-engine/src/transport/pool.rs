@@ -61,7 +61,8 @@ impl Pool {
         None
     }
 
-    pub(super) fn put(&self, conn: Box<Conn>) {
+    pub(super) fn put(&self, mut conn: Box<Conn>) {
+        conn.rests();
         let mut shelf = self.shelves[self.own_shelf()].lock();
         if shelf.len() < IDLE_MAX {
             shelf.push(Idle { conn, since: self.clock.now() });

@@ -1,5 +1,18 @@
 //! The engine in process, over pipes in memory and on a paused clock.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-mod line;
+mod backoff;
+mod body;
+mod breaker;
+mod cancel;
+mod client;
+mod fairness;
+mod hold;
+mod pacing;
+mod pool;
+mod queue;
+mod refusal;
+mod retry;
+mod retry_after;
 mod support;
+mod wire;

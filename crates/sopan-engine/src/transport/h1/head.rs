@@ -58,6 +58,7 @@ pub(super) fn parse(bytes: &Bytes, is_head: bool) -> Result<Incoming, HeadError>
     let status = status.ok_or(HeadError::Garbage("its status is no status"))?;
     let is_http_10 = parsed.version == Some(0);
     let (decoder, delimits) = length(&headers, status, is_head, is_http_10)?;
+    leave_one_length(&mut headers)?;
     let keeps = delimits && keeps_alive(&headers, is_http_10);
     let mut response = Response::new(());
     *response.status_mut() = status;
@@ -85,6 +86,20 @@ fn length(
         (false, Some(length)) => (Decoder::Length(length), true),
         (false, None) => (Decoder::Close, false),
     })
+}
+
+/// Leaves one length for whoever the answer is passed on to: none beside the coding that overrides it, a single one where
+/// several agree (RFC 9112 §6.3, RFC 9110 §8.6).
+fn leave_one_length(headers: &mut HeaderMap) -> Result<(), HeadError> {
+    let mut lines = headers.get_all(CONTENT_LENGTH).iter();
+    let Some(first) = lines.next() else { return Ok(()) };
+    let is_one = lines.next().is_none() && first.as_bytes().iter().all(u8::is_ascii_digit);
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    } else if let Some(length) = content_length(headers)?.filter(|_| !is_one) {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    Ok(())
 }
 
 /// The length, if one is given; several that agree are one (RFC 9110 §8.6).
@@ -157,6 +172,21 @@ mod tests {
         check("HTTP/1.0 200 OK\nContent-Length: 5\nConnection: Keep-Alive", Decoder::Length(5), true);
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
         assert_eq!(read(head, true).unwrap().decoder, Decoder::Done, "an answer to HEAD has no body");
+    }
+
+    #[test]
+    fn one_length_is_left_to_pass_on() {
+        for (fields, expected) in [
+            ("Content-Length: 5", &["5"][..]),
+            ("Content-Length: 5, 5", &["5"]),
+            ("Content-Length: 5\r\nContent-Length: 5", &["5"]),
+            ("Transfer-Encoding: chunked\r\nContent-Length: 5", &[]),
+            ("X: 1", &[]),
+        ] {
+            let incoming = read(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n"), false).unwrap();
+            let lengths: Vec<_> = incoming.response.headers().get_all(CONTENT_LENGTH).iter().collect();
+            assert_eq!(lengths, expected, "{fields}");
+        }
     }
 
     #[test]

@@ -189,6 +189,9 @@ pub enum Why {
         /// What was left of the total time.
         left: Duration,
     },
+    /// Waiting mends nothing: a certificate is not accepted. Never given by [`decide`], which does not know of it.
+    #[error("trying again would change nothing")]
+    Hopeless,
     /// The lane gave no turn for another attempt before the time was over. Never given by [`decide`]: it is what the caller
     /// says when the lane refuses.
     #[error("there was no turn for another attempt in time")]

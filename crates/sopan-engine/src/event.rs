@@ -13,8 +13,8 @@ pub struct Event<'a> {
     pub method: &'a Method,
     /// The request's target as the client sent it; show it redacted.
     pub uri: &'a Uri,
-    /// The status that the client got.
-    pub status: StatusCode,
+    /// The status that the client got; none if it left before there was one.
+    pub status: Option<StatusCode>,
     /// The reason of a refusal, if sopan answered by itself.
     pub refused: Option<&'static str>,
     /// How long it waited: for turns, and before retries.

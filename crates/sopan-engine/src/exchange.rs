@@ -296,9 +296,11 @@ impl<'a> Exchange<'a> {
         if decision.verdict == Verdict::Done {
             return Verdict::Done;
         }
+        let failed_certificate = failed.failure == Some(Failure::Certificate);
         let reason = if failed.reason.is_empty() { outcome.to_string() } else { failed.reason };
         self.past().last = Some(Failed { reason, ..failed });
         match decision.verdict {
+            Verdict::Again(_) if failed_certificate => Verdict::GiveUp(Why::Hopeless),
             Verdict::Again(again) if again.spends_budget && !self.upstream.dispatcher.withdraw() => {
                 Verdict::GiveUp(Why::BudgetSpent)
             }
@@ -344,9 +346,10 @@ impl<'a> Exchange<'a> {
         self.backoff = again.backoff;
         // A ticket that waits in the queue for the end of a hold is there when it comes, in its place.
         if self.upstream.dispatcher.held_until().is_none_or(|end| end < resume) {
-            self.upstream.clock.sleep_until(resume).await;
             let asked = self.last().is_some_and(|failed| failed.outcome.asks_to_wait());
-            self.waited(now, asked);
+            self.story.waiting_since = Some(now);
+            self.upstream.clock.sleep_until(resume).await;
+            self.waited(asked);
         }
         Next { visit: Visit::Again, since: resume, fresh: false }
     }
@@ -364,9 +367,8 @@ impl<'a> Exchange<'a> {
 
     /// Accounts for a wait that has just ended. One that the lane or the upstream asked for does not count in the time of
     /// an exchange whose caller would rather wait than fail.
-    fn waited(&mut self, since: Instant, asked: bool) {
-        let waited = self.now().since(since);
-        self.story.wait += waited;
+    fn waited(&mut self, asked: bool) {
+        let waited = self.story.waited(self.upstream.clock);
         if asked && !self.upstream.waits_count {
             self.deadline = self.deadline.map(|deadline| deadline.after(waited));
         }
@@ -468,8 +470,17 @@ impl<'a> Exchange<'a> {
             method: std::mem::take(self.head.method_mut()),
             uri: self.original.take().map_or(uri, |original| *original),
         };
+        self.story.is_told_later();
         let passing = Passing::new(prefix, conn, turn, Arc::clone(self.upstream), told);
         Answer { response: response.map(|()| AnswerBody::Passing(Box::new(passing))), end }
+    }
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        // If it has not been told yet, the client has left: there was nobody to answer.
+        let uri = self.original.as_deref().unwrap_or(self.head.uri());
+        self.story.ended(self.upstream, self.head.method(), uri, 0, false);
     }
 }
 

@@ -108,6 +108,11 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// The longest that a single attempt can take: one that was cut off sooner was given less than it could have had.
+    pub fn time_for_one(&self) -> Duration {
+        self.total_timeout.map_or(self.attempt_timeout, |total| total.min(self.attempt_timeout))
+    }
+
     /// Whether these settings can be kept to.
     ///
     /// # Errors

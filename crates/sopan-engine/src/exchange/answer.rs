@@ -11,6 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use sopan_core::time::Instant;
 use tokio::time::Sleep;
 
+use crate::clock::Clock;
 use crate::dispatcher::Turn;
 use crate::event::Event;
 use crate::transport::{Conn, WireError};
@@ -182,7 +183,11 @@ pub(super) struct Story {
     pub(super) attempts: u32,
     pub(super) upstream: Duration,
     pub(super) refused: Option<&'static str>,
-    status: StatusCode,
+    /// Since when it waits, if it does.
+    pub(super) waiting_since: Option<Instant>,
+    /// When the request was sent whose answer it waits for.
+    pub(super) sent: Option<Instant>,
+    status: Option<StatusCode>,
     is_told: bool,
 }
 
@@ -204,13 +209,41 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 impl Story {
     pub(super) fn new(arrived: Instant) -> Self {
-        let (wait, upstream) = (Duration::ZERO, Duration::ZERO);
-        Self { arrived, wait, attempts: 0, upstream, refused: None, status: StatusCode::OK, is_told: false }
+        Self {
+            arrived,
+            wait: Duration::ZERO,
+            attempts: 0,
+            upstream: Duration::ZERO,
+            refused: None,
+            waiting_since: None,
+            sent: None,
+            status: None,
+            is_told: false,
+        }
+    }
+
+    /// A wait has ended; answers how long it was.
+    pub(super) fn waited(&mut self, clock: Clock) -> Duration {
+        let waited = self.waiting_since.take().map_or(Duration::ZERO, |since| clock.now().since(since));
+        self.wait += waited;
+        waited
+    }
+
+    /// An attempt has ended: there is an answer, or none will come.
+    pub(super) fn heard(&mut self, clock: Clock) {
+        if let Some(sent) = self.sent.take() {
+            self.upstream += clock.now().since(sent);
+        }
+    }
+
+    /// The observer is told by another, when the answer has been passed on.
+    pub(super) fn is_told_later(&mut self) {
+        self.is_told = true;
     }
 
     /// Tells the client what happened, beside whatever the upstream tells it (Server Timing, W3C).
     pub(super) fn tell<B>(&mut self, response: &mut Response<B>) {
-        self.status = response.status();
+        self.status = Some(response.status());
         let mut line = Line::default();
         line.text("wait;dur=").tenths(millis_tenths(self.wait));
         line.text(", attempts;desc=\"").number(self.attempts.into());
@@ -225,6 +258,9 @@ impl Story {
         if std::mem::replace(&mut self.is_told, true) {
             return;
         }
+        // A client that has left ends what was under way.
+        self.waited(upstream.clock);
+        self.heard(upstream.clock);
         upstream.observer.ended(&Event {
             method,
             uri,

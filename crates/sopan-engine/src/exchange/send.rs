@@ -6,7 +6,6 @@ use std::task::Poll;
 
 use http::Response;
 use sopan_core::retry::Outcome;
-use sopan_core::time::Instant;
 
 use super::{Exchange, Failed};
 use crate::refusal::Failure;
@@ -20,7 +19,11 @@ pub(super) enum Unanswered {
     /// `attempt_timeout` is over.
     TimedOut,
     /// The time for the whole exchange is over.
-    TotalTimeout,
+    TotalTimeout {
+        /// Whether the attempt had a fair part of the time that it could have had at most. If not, its end says nothing
+        /// of the upstream: the time went by in the queue.
+        was_fair: bool,
+    },
 }
 
 impl Exchange<'_> {
@@ -30,12 +33,12 @@ impl Exchange<'_> {
         let Self { upstream, head, body, deadline, story, turn, conn, .. } = self;
         let (Some(turn), Some(conn)) = (turn, conn) else { return Err(Unanswered::TimedOut) };
         let clock = upstream.clock;
-        let mut attempt_ends = clock.now().after(upstream.retry.attempt_timeout);
-        let mut written: Option<Instant> = None;
+        let begun = clock.now();
+        let mut attempt_ends = begun.after(upstream.retry.attempt_timeout);
         let mut timer = conn.take_timer();
         let result = {
             let mut answer = pin!(conn.send(head, body.attempt(), |at| {
-                written = Some(at);
+                story.sent = Some(at);
                 turn.written(at);
             }));
             poll_fn(|cx| {
@@ -49,8 +52,11 @@ impl Exchange<'_> {
                     }
                     let moved = body.take_moved();
                     if moved.is_zero() {
-                        let total = deadline.is_some_and(|total| total <= attempt_ends);
-                        return Poll::Ready(Err(if total { Unanswered::TotalTimeout } else { Unanswered::TimedOut }));
+                        let is_total = deadline.is_some_and(|total| total <= attempt_ends);
+                        let was_fair = clock.now().since(begun) >= upstream.retry.time_for_one() / 2;
+                        let unanswered =
+                            if is_total { Unanswered::TotalTimeout { was_fair } } else { Unanswered::TimedOut };
+                        return Poll::Ready(Err(unanswered));
                     }
                     attempt_ends = attempt_ends.after(moved);
                     *deadline = deadline.map(|total| total.after(moved));
@@ -61,9 +67,7 @@ impl Exchange<'_> {
         conn.put_timer(timer);
         let moved = body.take_moved();
         *deadline = deadline.map(|total| total.after(moved));
-        if let Some(written) = written {
-            story.upstream += clock.now().since(written);
-        }
+        story.heard(clock);
         result
     }
 }

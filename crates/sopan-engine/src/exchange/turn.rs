@@ -80,8 +80,9 @@ impl Exchange<'_> {
             return Attempt::Stopped(Stop::Body(error));
         }
         let failed = match unanswered {
-            Unanswered::TotalTimeout => {
-                self.settle(Health::Failure, None);
+            Unanswered::TotalTimeout { was_fair } => {
+                self.upstream.observer.attempted(&Outcome::TimedOut);
+                self.settle(if *was_fair { Health::Failure } else { Health::Neither }, None);
                 return Attempt::Stopped(Stop::TotalTimeout { sent: true });
             }
             Unanswered::TimedOut => {
@@ -108,14 +109,15 @@ impl Exchange<'_> {
     /// Waits for a turn, and has a connection when it comes.
     async fn turn(&mut self, next: Next) -> Result<(), NoTurn> {
         let Next { mut visit, since, fresh } = next;
-        let begun = self.now();
         loop {
+            let begun = self.now();
             match self.upstream.dispatcher.enter(self.entry(since), visit) {
                 Entered::Refused(refusal) => return Err(Stop::Refused(refusal).into()),
                 Entered::Go(turn) => self.turn = Some(turn),
                 Entered::Wait(ticket) => {
+                    self.story.waiting_since = Some(begun);
                     let result = Waiting::new(ticket, &self.upstream.transport, fresh, begun).wait(self).await;
-                    self.waited(begun, true);
+                    self.waited(true);
                     let (turn, conn) = result?;
                     (self.turn, self.conn) = (Some(turn), conn);
                 }

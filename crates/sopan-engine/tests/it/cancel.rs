@@ -50,6 +50,9 @@ async fn while_it_waits_for_its_turn() {
     // One token an hour, and the one who left has not had it.
     is_within(got.head_at, s(3_600), s(3_604));
     assert_eq!(bench.targets(), ["/first", "/next"]);
+    let [_, left, _] = &bench.seen.ended()[..] else { panic!("{:?}", bench.seen.ended()) };
+    let event = (left.what.as_str(), left.attempts, left.wait, left.upstream, left.total, left.whole);
+    assert_eq!(event, ("GET /leaves 0", 0, s(10), s(0), s(10), false));
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,6 +91,9 @@ async fn before_the_first_byte_of_the_answer() {
     leave_after(SECOND, bench.get("/x")).await;
     is_just(bench.gone(1).await, SECOND);
     nothing_follows(&bench).await;
+    let [left] = &bench.seen.ended()[..] else { panic!("{:?}", bench.seen.ended()) };
+    let event = (left.what.as_str(), left.attempts, left.wait, left.upstream, left.total, left.whole);
+    assert_eq!(event, ("GET /x 0", 1, s(0), SECOND, SECOND, false));
     // And on a wire.
     let bench = Bench::new(|request| fine(request).after(s(20)), |_| {});
     let mut client = bench.door();

@@ -343,7 +343,7 @@ impl Observer for Seen {
 
     fn ended(&self, event: &Event<'_>) {
         self.ended.lock().push(Ended {
-            what: format!("{} {} {}", event.method, event.uri, event.status.as_u16()),
+            what: format!("{} {} {}", event.method, event.uri, event.status.map_or(0, |status| status.as_u16())),
             refused: event.refused,
             wait: event.wait,
             attempts: event.attempts,

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use http::StatusCode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -61,11 +62,12 @@ fn attempt(outcome: &Outcome) -> usize {
     }
 }
 
-/// Classes of the statuses that clients got; where in the list is told by [`class`].
-const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+/// Classes of the statuses that clients got, the first for those that left before there was one; where in the list is told
+/// by [`class`].
+const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-fn class(status: u16) -> usize {
-    (usize::from(status) / 100).clamp(1, CLASSES.len()) - 1
+fn class(status: Option<StatusCode>) -> usize {
+    status.map_or(0, |status| (usize::from(status.as_u16()) / 100).clamp(1, CLASSES.len() - 1))
 }
 
 /// Where the reason of a refusal stands in the engine's list.
@@ -84,7 +86,8 @@ impl Metrics {
         registry.register("build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         let help = "Requests sent upstream, by what came of them";
         let attempts = labelled(&mut registry, "attempts", help, "outcome", ATTEMPTS);
-        let help = "Requests of clients that have ended, by the class of the status that they got";
+        let help =
+            "Requests of clients that have ended, by the class of the status that they got; none if they left before";
         let exchanges = labelled(&mut registry, "exchanges", help, "status", CLASSES);
         let help = "Requests of clients that sopan answered by itself, by reason";
         let refusals = labelled(&mut registry, "refusals", help, "reason", REASONS);
@@ -140,7 +143,7 @@ impl Observer for Metrics {
     }
 
     fn ended(&self, event: &Event<'_>) {
-        self.exchanges[class(event.status.as_u16())].inc();
+        self.exchanges[class(event.status)].inc();
         if let Some(reason) = event.refused.and_then(refusal) {
             self.refusals[reason].inc();
         }
@@ -163,8 +166,9 @@ fn log_access(event: &Event<'_>) {
     let (total, wait, upstream) = (millis(event.total), millis(event.wait), millis(event.upstream));
     let plural = if *attempts == 1 { "" } else { "s" };
     let why = refused.map_or_else(String::new, |reason| format!("; refused: {reason}"));
-    let cut = if *whole { "" } else { "; cut off" };
-    let status = status.as_u16();
+    let cut = if *whole || status.is_none() { "" } else { "; cut off" };
+    let status = status.map(|status| status.as_u16());
+    let got = status.map_or_else(|| "left before an answer".to_owned(), |status| format!("{status}, {bytes} bytes"));
     tracing::info!(
         method = method.as_str(),
         path,
@@ -176,7 +180,7 @@ fn log_access(event: &Event<'_>) {
         upstream_ms = upstream,
         refused,
         whole,
-        "{method} {path} {status}, {bytes} bytes in {total:.1} ms: waited {wait:.1} ms, {attempts} attempt{plural}, \
+        "{method} {path} {got} in {total:.1} ms: waited {wait:.1} ms, {attempts} attempt{plural}, \
          upstream {upstream:.1} ms{why}{cut}"
     );
 }
@@ -266,7 +270,7 @@ impl Gauges<'_> {
 mod tests {
     use std::collections::HashSet;
 
-    use http::{Method, StatusCode};
+    use http::Method;
     use sopan_core::bucket::Fill;
     use sopan_core::time::Instant;
 
@@ -283,7 +287,7 @@ mod tests {
         Event {
             method: &Method::GET,
             uri: URI.get_or_init(|| "/api/v1/orders?page=2&key=SECRET".parse().unwrap()),
-            status: StatusCode::from_u16(status).unwrap(),
+            status: Some(StatusCode::from_u16(status).unwrap()),
             refused: None,
             wait: Duration::from_micros(300_140),
             attempts: 2,
@@ -358,6 +362,7 @@ mod tests {
         metrics.ended(&Event { whole: false, ..event(200) });
         metrics.ended(&Event { refused: Some("queue-full"), ..event(503) });
         metrics.ended(&event(999));
+        metrics.ended(&Event { status: None, whole: false, ..event(200) });
         let text = metrics.text();
         check_form(&text);
         check_lines(
@@ -367,12 +372,13 @@ mod tests {
                 "sopan_exchanges_total{status=\"5xx\"} 2",
                 "sopan_refusals_total{reason=\"queue-full\"} 1",
                 "sopan_refusals_total{reason=\"wait-too-long\"} 0",
-                "sopan_cut_off_total 1",
+                "sopan_exchanges_total{status=\"none\"} 1",
+                "sopan_cut_off_total 2",
                 "sopan_wait_seconds_bucket{le=\"0.25\"} 0",
-                "sopan_wait_seconds_bucket{le=\"0.5\"} 4",
+                "sopan_wait_seconds_bucket{le=\"0.5\"} 5",
                 "sopan_upstream_seconds_bucket{le=\"0.01\"} 0",
-                "sopan_upstream_seconds_bucket{le=\"0.025\"} 4",
-                "sopan_exchange_seconds_count 4",
+                "sopan_upstream_seconds_bucket{le=\"0.025\"} 5",
+                "sopan_exchange_seconds_count 5",
                 &format!("sopan_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
             ],
         );
@@ -455,6 +461,11 @@ mod tests {
                 Event { whole: false, attempts: 1, ..event(200) },
                 "GET /api/v1/orders?page=…&key=… 200, 5120 bytes in 312.4 ms: waited 300.1 ms, 1 attempt, \
                  upstream 12.3 ms; cut off",
+            ),
+            (
+                Event { status: None, whole: false, attempts: 0, bytes: 0, upstream: Duration::ZERO, ..event(200) },
+                "GET /api/v1/orders?page=…&key=… left before an answer in 312.4 ms: waited 300.1 ms, 0 attempts, \
+                 upstream 0.0 ms",
             ),
         ] {
             let log = written(LogFormat::Text, false, || Metrics::new(true).ended(&event));

@@ -13,17 +13,19 @@
 
 mod answer;
 mod collect;
+mod end;
 mod keep;
 mod send;
+mod story;
 mod turn;
 
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
 
 use bytes::Bytes;
-use http::{HeaderName, Method, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderName, Method, Request, Response, StatusCode, Uri};
 use sopan_core::breaker::Health;
 use sopan_core::headers::strip_hop_by_hop;
 use sopan_core::hints;
@@ -38,10 +40,10 @@ use crate::refusal::{Failure, Refusal};
 use crate::transport::Conn;
 use crate::upstream::Upstream;
 pub use answer::{AnswerBody, AnswerError};
-use answer::{Passing, Story, Told};
 use collect::Collector;
 pub use collect::Sink;
 use keep::Kept;
+use story::Story;
 use turn::Stop;
 
 /// A request as a door hands it over.
@@ -392,120 +394,11 @@ impl<'a> Exchange<'a> {
     fn now(&self) -> Instant {
         self.upstream.clock.now()
     }
-
-    /// There is no turn, or no time for one: the failure in hand goes to the caller, if there is one.
-    fn stopped(&mut self, stop: Stop) -> Answer {
-        let refusal = match stop {
-            Stop::Body(error) => Refusal::Body(error),
-            Stop::Refused(_) if self.last().is_some() => return self.fail(Verdict::GiveUp(Why::NoTurn)),
-            Stop::TotalTimeout { .. } if self.last().is_some() => return self.fail(Verdict::GiveUp(Why::TotalTimeout)),
-            Stop::Refused(refusal) => Refusal::Lane(refusal),
-            Stop::TotalTimeout { sent } => {
-                Refusal::TotalTimeout { outcome_unknown: sent && !self.head.method().is_safe() }
-            }
-        };
-        self.refuse(refusal)
-    }
-
-    /// The last attempt failed and got no answer: the caller gets the last whole answer of the upstream, or else sopan's.
-    fn fail(&mut self, verdict: Verdict) -> Answer {
-        let end = self.end(verdict);
-        let Past { kept, last, last_status } = *self.past.take().unwrap_or_default();
-        if let Some(kept) = kept {
-            return self.finish(kept.map(Some), end);
-        }
-        let refusal = match last {
-            Some(Failed { failure: Some(failure), outcome, reason }) => {
-                let attempt = self.story.attempts;
-                tracing::warn!(attempt, reason, "attempt {attempt} failed ({reason}); not retried: {}", Reason(&end));
-                let outcome_unknown = outcome != Outcome::NotSent && !self.head.method().is_safe();
-                Refusal::Failed { failure, outcome_unknown, last_status }
-            }
-            _ => Refusal::NothingKept { last_status },
-        };
-        self.story.refused = Some(refusal.reason());
-        self.finish(refusal.response().map(Some), end)
-    }
-
-    fn end(&self, verdict: Verdict) -> End {
-        match (verdict, self.last()) {
-            (Verdict::GiveUp(why), Some(Failed { outcome, reason, failure })) => {
-                let status = match outcome {
-                    Outcome::Answered { status, .. } => Some(*status),
-                    Outcome::NotSent | Outcome::Broken | Outcome::TimedOut => None,
-                };
-                End::GaveUp { reason: reason.clone(), failure: *failure, status, why }
-            }
-            _ => End::Done,
-        }
-    }
-
-    fn refuse(&mut self, refusal: Refusal) -> Answer {
-        self.story.refused = Some(refusal.reason());
-        self.finish(refusal.response().map(Some), End::Refused(refusal))
-    }
-
-    /// An answer that is all here.
-    fn finish(&mut self, response: Response<Option<Bytes>>, end: End) -> Answer {
-        let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
-        let mut response = response.map(AnswerBody::Full);
-        self.story.tell(&mut response);
-        let uri = self.original.as_deref().unwrap_or(self.head.uri());
-        self.story.ended(self.upstream, self.head.method(), uri, bytes, true);
-        Answer { response, end }
-    }
-
-    /// The answer of the upstream, passed on as it comes.
-    fn pass_on(&mut self, prefix: Option<Bytes>, verdict: Verdict) -> Answer {
-        let (Some(mut response), Some(conn), Some(turn)) = (self.response.take(), self.conn.take(), self.turn.take())
-        else {
-            return self.fail(verdict);
-        };
-        let end = self.end(verdict);
-        make_ours(&mut response);
-        self.story.tell(&mut response);
-        let uri = std::mem::take(self.head.uri_mut());
-        let told = Told {
-            story: self.story,
-            method: std::mem::take(self.head.method_mut()),
-            uri: self.original.take().map_or(uri, |original| *original),
-        };
-        self.story.is_told_later();
-        let passing = Passing::new(prefix, conn, turn, Arc::clone(self.upstream), told);
-        Answer { response: response.map(|()| AnswerBody::Passing(Box::new(passing))), end }
-    }
-}
-
-impl Drop for Exchange<'_> {
-    fn drop(&mut self) {
-        // If it has not been told yet, the client has left: there was nobody to answer.
-        let uri = self.original.as_deref().unwrap_or(self.head.uri());
-        self.story.ended(self.upstream, self.head.method(), uri, 0, false);
-    }
-}
-
-/// Makes the head of an upstream's answer one to pass on: without what belongs to the upstream's hop, and in our own
-/// version of HTTP (RFC 9112 §2.3).
-fn make_ours(response: &mut Response<()>) {
-    strip_hop_by_hop(response.headers_mut());
-    *response.version_mut() = Version::HTTP_11;
 }
 
 /// Whether nothing need be decided: the upstream answered, and without complaint.
 fn is_good(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Answered { status, .. } if status.as_u16() < 400)
-}
-
-/// Why an exchange was given up, for the log.
-struct Reason<'a>(&'a End);
-
-impl fmt::Display for Reason<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            End::GaveUp { why, .. } => why.fmt(f),
-            End::Done | End::Refused(_) => f.write_str("it is no failure that is repeated"),
-        }
-    }
 }
 
 /// About what a head holds of memory: its target, and its fields with a little for each.

@@ -1,19 +1,17 @@
-//! The body of an answer on its way to the client, and the story of the exchange that ends with it.
+//! The body of an answer on its way to the client.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
+use http::{Response, Version};
 use http_body::{Body, Frame, SizeHint};
-use sopan_core::time::Instant;
+use sopan_core::headers::strip_hop_by_hop;
 use tokio::time::Sleep;
 
-use crate::clock::Clock;
+use super::story::Told;
 use crate::dispatcher::Turn;
-use crate::event::Event;
 use crate::transport::{Conn, WireError};
 use crate::upstream::Upstream;
 
@@ -61,6 +59,13 @@ impl Body for AnswerBody {
             Self::Passing(passing) => passing.size_hint(),
         }
     }
+}
+
+/// Makes the head of an upstream's answer one to pass on: without what belongs to the upstream's hop, and in our own
+/// version of HTTP (RFC 9112 §2.3).
+pub(super) fn make_ours(response: &mut Response<()>) {
+    strip_hop_by_hop(response.headers_mut());
+    *response.version_mut() = Version::HTTP_11;
 }
 
 /// An upstream's body, with the connection that it comes on and the turn that lasts until its end.
@@ -171,180 +176,6 @@ impl Drop for Passing {
             self.end();
         } else {
             self.told.ended(&self.upstream, self.bytes, false);
-        }
-    }
-}
-
-/// What happened in an exchange, as it is told to the client and to the observer.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Story {
-    pub(super) arrived: Instant,
-    pub(super) wait: Duration,
-    pub(super) attempts: u32,
-    pub(super) upstream: Duration,
-    pub(super) refused: Option<&'static str>,
-    /// Since when it waits, if it does.
-    pub(super) waiting_since: Option<Instant>,
-    /// When the request was sent whose answer it waits for.
-    pub(super) sent: Option<Instant>,
-    status: Option<StatusCode>,
-    is_told: bool,
-}
-
-/// A story, and whose it is.
-#[derive(Debug)]
-pub(super) struct Told {
-    pub(super) story: Story,
-    pub(super) method: Method,
-    pub(super) uri: Uri,
-}
-
-impl Told {
-    fn ended(&mut self, upstream: &Upstream, bytes: u64, whole: bool) {
-        self.story.ended(upstream, &self.method, &self.uri, bytes, whole);
-    }
-}
-
-const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
-
-impl Story {
-    pub(super) fn new(arrived: Instant) -> Self {
-        Self {
-            arrived,
-            wait: Duration::ZERO,
-            attempts: 0,
-            upstream: Duration::ZERO,
-            refused: None,
-            waiting_since: None,
-            sent: None,
-            status: None,
-            is_told: false,
-        }
-    }
-
-    /// A wait has ended; answers how long it was.
-    pub(super) fn waited(&mut self, clock: Clock) -> Duration {
-        let waited = self.waiting_since.take().map_or(Duration::ZERO, |since| clock.now().since(since));
-        self.wait += waited;
-        waited
-    }
-
-    /// An attempt has ended: there is an answer, or none will come.
-    pub(super) fn heard(&mut self, clock: Clock) {
-        if let Some(sent) = self.sent.take() {
-            self.upstream += clock.now().since(sent);
-        }
-    }
-
-    /// The observer is told by another, when the answer has been passed on.
-    pub(super) fn is_told_later(&mut self) {
-        self.is_told = true;
-    }
-
-    /// Tells the client what happened, beside whatever the upstream tells it (Server Timing, W3C).
-    pub(super) fn tell<B>(&mut self, response: &mut Response<B>) {
-        self.status = Some(response.status());
-        let mut line = Line::default();
-        line.text("wait;dur=").tenths(millis_tenths(self.wait));
-        line.text(", attempts;desc=\"").number(self.attempts.into());
-        line.text("\", upstream;dur=").tenths(millis_tenths(self.upstream));
-        if let Ok(value) = HeaderValue::from_bytes(line.bytes()) {
-            response.headers_mut().append(SERVER_TIMING, value);
-        }
-    }
-
-    /// Tells the observer, once.
-    pub(super) fn ended(&mut self, upstream: &Upstream, method: &Method, uri: &Uri, bytes: u64, whole: bool) {
-        if std::mem::replace(&mut self.is_told, true) {
-            return;
-        }
-        // A client that has left ends what was under way.
-        self.waited(upstream.clock);
-        self.heard(upstream.clock);
-        upstream.observer.ended(&Event {
-            method,
-            uri,
-            status: self.status,
-            refused: self.refused,
-            wait: self.wait,
-            attempts: self.attempts,
-            upstream: self.upstream,
-            total: upstream.clock.now().since(self.arrived),
-            bytes,
-            whole,
-        });
-    }
-}
-
-fn millis_tenths(span: Duration) -> u64 {
-    span.as_secs() * 10_000 + u64::from(span.subsec_micros() / 100)
-}
-
-/// A short line written by hand: every answer carries one, and formatting would cost as much as parsing the answer.
-struct Line {
-    bytes: [u8; 96],
-    len: usize,
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self { bytes: [0; 96], len: 0 }
-    }
-}
-
-impl Line {
-    fn text(&mut self, text: &str) -> &mut Self {
-        for byte in text.bytes() {
-            self.push(byte);
-        }
-        self
-    }
-
-    fn number(&mut self, number: u64) -> &mut Self {
-        if number >= 10 {
-            self.number(number / 10);
-        }
-        self.push(b'0' + (number % 10) as u8);
-        self
-    }
-
-    fn tenths(&mut self, tenths: u64) -> &mut Self {
-        self.number(tenths / 10);
-        self.push(b'.');
-        self.push(b'0' + (tenths % 10) as u8);
-        self
-    }
-
-    /// What does not fit is left out; three numbers of twenty digits do.
-    fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.len) {
-            *place = byte;
-            self.len += 1;
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_timing_is_told_in_milliseconds() {
-        for (wait, attempts, upstream, expected) in [
-            (0, 1, 0, "wait;dur=0.0, attempts;desc=\"1\", upstream;dur=0.0"),
-            (312_450, 2, 41_000, "wait;dur=312.4, attempts;desc=\"2\", upstream;dur=41.0"),
-            (3_600_000_000, 1000, 99, "wait;dur=3600000.0, attempts;desc=\"1000\", upstream;dur=0.0"),
-        ] {
-            let mut story = Story::new(Instant::ORIGIN);
-            (story.wait, story.upstream) = (Duration::from_micros(wait), Duration::from_micros(upstream));
-            story.attempts = attempts;
-            let mut response = Response::new(());
-            story.tell(&mut response);
-            assert_eq!(response.headers()[SERVER_TIMING], expected);
         }
     }
 }

@@ -6,7 +6,8 @@ use std::io;
 use bytes::Bytes;
 use sopan_core::retry::{Outcome, Verdict};
 
-use super::{Answered, Exchange, Failed, make_ours};
+use super::answer::make_ours;
+use super::{Answered, Exchange, Failed};
 use crate::refusal::Failure;
 
 /// Takes a body, piece by piece, perhaps more than once.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Exchange, make_ours};
+use super::Exchange;
+use super::answer::make_ours;
 
 /// The longest body that is kept.
 const KEPT_BYTES_MAX: usize = 64 * 1024;

@@ -19,7 +19,9 @@ impl Exchange<'_> {
         let refusal = match stop {
             Stop::Body(error) => Refusal::Body(error),
             Stop::Refused(_) if self.last().is_some() => return self.fail(Verdict::GiveUp(Why::NoTurn)),
-            Stop::TotalTimeout { .. } if self.last().is_some() => return self.fail(Verdict::GiveUp(Why::TotalTimeout)),
+            Stop::TotalTimeout { sent } if self.last().is_some() && (!sent || self.is_repeatable()) => {
+                return self.fail(Verdict::GiveUp(Why::TotalTimeout));
+            }
             Stop::Refused(refusal) => Refusal::Lane(refusal),
             Stop::TotalTimeout { sent } => {
                 Refusal::TotalTimeout { outcome_unknown: sent && !self.head.method().is_safe() }
@@ -30,9 +32,11 @@ impl Exchange<'_> {
 
     /// The last attempt failed and got no answer: the caller gets the last whole answer of the upstream, or else sopan's.
     pub(super) fn fail(&mut self, verdict: Verdict) -> Answer {
+        let may_have_acted = verdict == Verdict::GiveUp(Why::NotSafeToRepeat);
         let end = self.end(verdict);
         let Past { kept, last, last_status } = *self.past.take().unwrap_or_default();
-        if let Some(kept) = kept {
+        // An answer that the request was not acted on would invite to send it again, where it may have been since.
+        if let Some(kept) = kept.filter(|_| !may_have_acted) {
             return self.finish(kept.map(Some), end);
         }
         let refusal = match last {

@@ -89,7 +89,7 @@ impl Exchange<'_> {
                 Failed { outcome: Outcome::TimedOut, failure: Some(Failure::ResponseTimeout), reason: String::new() }
             }
             Unanswered::Lost(lost) => {
-                let repeatable = !lost.sent || self.head.method().is_idempotent() || self.has_key();
+                let repeatable = !lost.sent || self.is_repeatable();
                 if lost.stale && repeatable && self.body.is_replayable() {
                     self.story.attempts -= 1;
                     return Attempt::Stale;
@@ -154,6 +154,11 @@ impl Exchange<'_> {
         if !conn.is_reused() {
             self.upstream.dispatcher.set_connect_time(self.upstream.transport.connect_time());
         }
+    }
+
+    /// Whether the upstream may get it twice.
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.head.method().is_idempotent() || self.has_key()
     }
 
     pub(super) fn has_key(&self) -> bool {

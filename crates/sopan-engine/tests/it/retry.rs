@@ -452,6 +452,32 @@ async fn one_who_posted_is_told_what_is_not_known() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_says_nothing_was_done_is_not_given_where_something_may_have_been() {
+    let unknown = "on the request is not known";
+    for (fault, status) in [(lost(), 502), (Answer::nothing().hang(), 504)] {
+        for total_timeout in [s(3), s(300)] {
+            for (key, kept) in [(false, false), (true, true)] {
+                let refused = Answer::status(429).header("Retry-After", "1");
+                let script = [refused, fault.clone(), fault.clone(), fault.clone(), fault.clone()];
+                let bench = Bench::new(in_turn(script), |settings| settings.retry.total_timeout = Some(total_timeout));
+                let mut post = request("POST", "/x", "amount=1");
+                if key {
+                    // The upstream tells repetitions by it, so the caller may send it again.
+                    post.headers_mut().insert("Idempotency-Key", "7".parse().unwrap());
+                }
+                let got = bench.send(post).await;
+                if kept {
+                    assert_eq!(got.status(), 429);
+                } else {
+                    assert_eq!(got.status(), status);
+                    assert!(got.detail().contains(unknown), "{}", got.detail());
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_attempt_has_its_own_time_and_connecting_its_own() {
     let bench = Bench::new(|_| Answer::nothing().hang(), |settings| settings.retry.attempt_timeout = s(2));
     assert_eq!(bench.get("/x").await.status(), 504);

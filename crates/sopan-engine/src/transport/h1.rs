@@ -10,6 +10,7 @@
 
 mod body;
 mod encode;
+mod fields;
 mod head;
 
 use std::future::{Future, poll_fn};
@@ -252,7 +253,7 @@ impl Conn {
     /// Reads until there is a final head. Interim answers say nothing about the request's fate.
     fn poll_head(&mut self, is_head: bool, cx: &mut Context<'_>) -> Poll<Result<Response<()>, WireError>> {
         loop {
-            if let Some(len) = head::find_end(&self.read, self.scanned) {
+            if let Some(len) = fields::find_end(&self.read, self.scanned) {
                 self.scanned = 0;
                 let incoming = head::parse(&self.read.split_to(len).freeze(), is_head)?;
                 if let Some(response) = self.take_head(incoming)? {

@@ -1,11 +1,9 @@
 //! An answer's body, taken out of what was read (RFC 9112 §6 and §7).
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue};
 use http_body::Frame;
 
-use super::head::FIELDS_MAX;
+use super::fields::{self, FIELDS_MAX};
 
 /// The longest line that gives a chunk's size, extensions included.
 const SIZE_LINE_MAX: usize = 1024;
@@ -181,21 +179,15 @@ fn trailers(read: &mut BytesMut) -> Result<Step, &'static str> {
         read.advance(2);
         return Ok(Step::End);
     }
-    let Some(end) = super::head::find_end(read, 0) else {
+    let Some(end) = fields::find_end(read, 0) else {
         return if read.len() > TRAILERS_MAX { Err("the trailers are too long") } else { Ok(Step::More) };
     };
     let bytes = read.split_to(end).freeze();
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-    let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(&bytes, &mut fields) else {
+    let mut places = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(&bytes, &mut places) else {
         return Err("the trailers cannot be read");
     };
-    let mut trailers = HeaderMap::with_capacity(parsed.len());
-    for field in parsed {
-        let name = HeaderName::from_bytes(field.name.as_bytes());
-        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value));
-        let (Ok(name), Ok(value)) = (name, value) else { return Err("a trailer cannot be read") };
-        trailers.append(name, value);
-    }
+    let trailers = fields::keep(&bytes, parsed).ok_or("a trailer cannot be read")?;
     Ok(Step::Frame(Frame::trailers(trailers)))
 }
 

@@ -3,13 +3,11 @@
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 
 use super::body::Decoder;
-
-/// The most fields of a head.
-pub(super) const FIELDS_MAX: usize = 100;
+use super::fields::{self, FIELDS_MAX};
 
 /// A head that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,32 +26,18 @@ pub(super) struct Incoming {
     pub(super) keeps: bool,
 }
 
-/// The length of the head at the start of `bytes`, if it is complete. Nothing ends within the first `scanned` bytes.
-pub(super) fn find_end(bytes: &[u8], scanned: usize) -> Option<usize> {
-    // An end can lie across the border of what was looked at before.
-    let from = scanned.saturating_sub(3);
-    let mut lines = memchr::memchr_iter(b'\n', &bytes[from..]).map(|at| from + at + 1);
-    lines.find(|end| bytes[..*end].ends_with(b"\r\n\r\n"))
-}
-
 /// Reads a complete head. `is_head`: it answers a HEAD request, which has no body whatever the fields say.
 pub(super) fn parse(bytes: &Bytes, is_head: bool) -> Result<Incoming, HeadError> {
-    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut places = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut parsed = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
-    match config.parse_response_with_uninit_headers(&mut parsed, bytes, &mut fields) {
+    match config.parse_response_with_uninit_headers(&mut parsed, bytes, &mut places) {
         Ok(httparse::Status::Complete(len)) if len == bytes.len() => {}
         Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooLarge),
         Ok(_) => return Err(HeadError::Garbage("its lines do not end in CRLF")),
         Err(_) => return Err(HeadError::Garbage("its head cannot be read")),
     }
-    let mut headers = HeaderMap::with_capacity(parsed.headers.len() + 1);
-    for field in parsed.headers.iter() {
-        let name = HeaderName::from_bytes(field.name.as_bytes());
-        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value));
-        let (Ok(name), Ok(value)) = (name, value) else { return Err(HeadError::Garbage("a field cannot be read")) };
-        headers.append(name, value);
-    }
+    let mut headers = fields::keep(bytes, parsed.headers).ok_or(HeadError::Garbage("a field cannot be read"))?;
     let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.ok_or(HeadError::Garbage("its status is no status"))?;
     let is_http_10 = parsed.version == Some(0);
@@ -215,17 +199,5 @@ mod tests {
         }
         let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: 1\r\n".repeat(FIELDS_MAX + 1));
         assert_eq!(read(&many, false).err(), Some(HeadError::TooLarge));
-    }
-
-    #[test]
-    fn the_end_of_a_head_is_found_wherever_the_reads_cut_it() {
-        let bytes = b"HTTP/1.1 200 OK\r\nA: 1\r\n\r\nbody";
-        for cut in 0..bytes.len() {
-            let first = find_end(&bytes[..cut], 0);
-            assert_eq!(first, (cut >= 25).then_some(25));
-            if first.is_none() {
-                assert_eq!(find_end(bytes, cut), Some(25), "cut at {cut}");
-            }
-        }
     }
 }

@@ -4,6 +4,7 @@
 
 mod fake;
 mod fetch;
+mod serve;
 mod settings;
 mod support;
 mod timed;

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes on a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sopan"));
@@ -94,7 +94,16 @@ pub(crate) struct Fake {
 
 impl Fake {
     pub(crate) fn start(flags: &[&str]) -> Self {
-        let args = ["fake-api", "--listen", "127.0.0.1:0"].into_iter().chain(flags.iter().copied());
+        Self::listen("127.0.0.1:0", flags)
+    }
+
+    /// On the address of one that has ended.
+    pub(crate) fn start_at(address: SocketAddr) -> Self {
+        Self::listen(&address.to_string(), &[])
+    }
+
+    fn listen(address: &str, flags: &[&str]) -> Self {
+        let args = ["fake-api", "--listen", address].into_iter().chain(flags.iter().copied());
         let mut child = command(&args.collect::<Vec<_>>()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

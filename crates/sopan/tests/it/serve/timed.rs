@@ -1,0 +1,17 @@
+//! What takes a time that matters; these run one at a time. Lower bounds are strict, upper ones leave room for a machine
+//! that is busy with something else.
+
+mod leaving;
+mod pacing;
+mod restart;
+mod retry;
+mod signals;
+mod start;
+mod streaming;
+mod timeouts;
+
+use std::time::Duration;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use super::body::Decoder;
 use super::fields::{self, FIELDS_MAX};
@@ -46,7 +46,7 @@ pub(super) fn parse(bytes: &Bytes, is_head: bool) -> Result<Incoming, HeadError>
     let keeps = delimits && keeps_alive(&headers, is_http_10);
     let mut response = Response::new(());
     *response.status_mut() = status;
-    *response.version_mut() = if is_http_10 { Version::HTTP_10 } else { Version::HTTP_11 };
+    // Its version stays what ours is: it speaks of this hop, and an intermediary sends its own (RFC 9110 §2.5).
     *response.headers_mut() = headers;
     Ok(Incoming { response, decoder, keeps })
 }

@@ -149,6 +149,22 @@ fn a_client_of_http_1_0_gets_what_it_understands() {
 }
 
 #[test]
+fn an_upstream_of_http_1_0_is_one_hop_and_the_client_sees_1_1() {
+    let upstream = Scripted::start(|request| match &*request.target {
+        "/close" => Answer::raw("HTTP/1.0 200 OK\r\n\r\nto the end").close(),
+        _ => Answer::raw("HTTP/1.0 200 OK\r\nContent-Length: 3\r\nConnection: keep-alive\r\n\r\nabc"),
+    });
+    let proxy = Serve::start(&upstream.url(), UNLIMITED);
+    let mut client = proxy.connect();
+    for (target, body) in [("/keep", "abc"), ("/close", "to the end"), ("/keep", "abc")] {
+        let reply = client.get(target);
+        assert_eq!((reply.end, reply.text()), (End::Whole, body), "{target}");
+        // RFC 9110 §2.5: an intermediary sends its own version.
+        assert!(reply.head.starts_with("HTTP/1.1 200 OK\r\n"), "{}", reply.head);
+    }
+}
+
+#[test]
 fn requests_that_come_all_at_once_are_answered_in_their_order() {
     let upstream = Scripted::start(|request| Answer::status(200).body(request.target.clone()));
     let proxy = Serve::start(&upstream.url(), UNLIMITED);

@@ -171,21 +171,28 @@ impl Conn {
         self.encoder.start(head, body);
         (self.first_write, self.has_received, self.keeps, self.scanned) = (None, false, true, 0);
         let is_head = head.method() == http::Method::HEAD;
-        let mut told = false;
+        let (mut told, mut broke) = (false, None);
         let answer = poll_fn(|cx| {
-            let wrote = self.poll_request(cx);
+            let wrote = if broke.is_some() { Poll::Pending } else { self.poll_request(cx) };
             if !told && let Some(at) = self.first_write {
                 told = true;
                 written(at);
             }
-            let answer = self.poll_head(is_head, cx);
-            match (&answer, wrote) {
-                // The upstream may have answered before it stopped reading; only without an answer is that the failure.
+            match (self.poll_head(is_head, cx), wrote) {
+                // The upstream may have answered before it stopped reading, and a write hears of its end before the
+                // answer can be read: only an end without an answer is the failure, and that end is on its way too.
+                (Poll::Pending, Poll::Ready(Err(WireError::Io(error)))) => {
+                    broke = Some(error);
+                    self.encoder.abandon();
+                    Poll::Pending
+                }
                 (Poll::Pending, Poll::Ready(Err(error))) => Poll::Ready(Err(error)),
-                _ => answer,
+                (answer, _) => answer,
             }
         })
         .await;
+        self.keeps &= broke.is_none();
+        let answer = answer.map_err(|error| broke.map_or(error, WireError::Io));
         let stale = self.reused && !self.has_received;
         self.reused = true;
         answer.map_err(|error| Lost { sent: self.first_write.is_some(), stale, error })

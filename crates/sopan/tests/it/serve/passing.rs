@@ -191,7 +191,20 @@ fn upload_without_looking(proxy: &Serve, framing: &str) -> Reply {
 const FRAMINGS: [&str; 2] = ["Content-Length: 100000000\r\n", "Transfer-Encoding: chunked\r\n"];
 
 #[test]
-fn an_answer_of_sopans_own_reaches_a_client_that_is_still_sending() {
+fn an_early_answer_reaches_a_client_that_is_still_sending() {
+    let upstream = Scripted::start(|_| {
+        Answer::status(413).header("Connection", "close").early().read_bytes(10_000).body("too large")
+    });
+    let proxy = Serve::start(&upstream.url(), UNLIMITED);
+    for framing in FRAMINGS {
+        let reply = upload_without_looking(&proxy, framing);
+        assert_eq!((reply.status(), reply.text()), (413, "too large"), "{framing}");
+    }
+    assert_eq!(upstream.arrivals(), 2);
+}
+
+#[test]
+fn so_does_an_answer_of_sopans_own() {
     let upstream = Scripted::start(|_| Answer::json(200, "{}"));
     let proxy = Serve::start(&upstream.url(), &["--rate 1 per 1h", "--wait-max 0s"]);
     assert_eq!(proxy.get("/x").status(), 200);

@@ -383,6 +383,16 @@ impl Lane {
         self.bucket.hold_until(end);
     }
 
+    /// Counts a pause that is under way from `now`, where that ends later: the answer that asked for it has only now come to
+    /// its end. It is no new pause.
+    pub fn prolong_hold(&mut self, wait: Duration, now: Instant) {
+        let end = now.after(wait.min(self.policy.max_hold));
+        if self.hold.is_some_and(|until| until < end) {
+            self.hold = Some(end);
+            self.bucket.hold_until(end);
+        }
+    }
+
     /// Until when the lane is held.
     pub fn held_until(&self) -> Option<Instant> {
         self.hold

@@ -128,6 +128,11 @@ impl Dispatcher {
         self.act(|shared, now| shared.lane.withdraw(now))
     }
 
+    /// The answer that asked for a pause has come to its end at `now`.
+    pub(crate) fn prolong_hold(&self, wait: Duration, now: Instant) {
+        self.act(|shared, _| shared.lane.prolong_hold(wait, now));
+    }
+
     /// Until when the lane is held.
     pub(crate) fn held_until(&self) -> Option<Instant> {
         self.shared.lock().lane.held_until()

@@ -139,6 +139,8 @@ struct Past {
     kept: Option<Response<Bytes>>,
     last: Option<Failed>,
     last_status: Option<StatusCode>,
+    /// The pause that the last attempt was answered with.
+    hold: Option<Duration>,
 }
 
 /// What came of an attempt that failed.
@@ -300,7 +302,8 @@ impl<'a> Exchange<'a> {
         }
         let failed_certificate = failed.failure == Some(Failure::Certificate);
         let reason = if failed.reason.is_empty() { outcome.to_string() } else { failed.reason };
-        self.past().last = Some(Failed { reason, ..failed });
+        let past = self.past();
+        (past.last, past.hold) = (Some(Failed { reason, ..failed }), decision.hold);
         match decision.verdict {
             Verdict::Again(_) if failed_certificate => Verdict::GiveUp(Why::Hopeless),
             Verdict::Again(again) if again.spends_budget && !self.upstream.dispatcher.withdraw() => {
@@ -346,6 +349,11 @@ impl<'a> Exchange<'a> {
         let resume = now.after(again.wait);
         self.log_wait(again.wait);
         self.backoff = again.backoff;
+        // Waits count from the end of the answer, and the hold began at its head. Else it would end a moment before this
+        // wait does, and whoever came after this request would go before it.
+        if let Some(hold) = self.past().hold {
+            self.upstream.dispatcher.prolong_hold(hold, now);
+        }
         // A ticket that waits in the queue for the end of a hold is there when it comes, in its place.
         if self.upstream.dispatcher.held_until().is_none_or(|end| end < resume) {
             let asked = self.last().is_some_and(|failed| failed.outcome.asks_to_wait());

@@ -389,6 +389,25 @@ fn a_later_end_wins_and_an_earlier_one_never_shortens() {
 }
 
 #[test]
+fn a_hold_that_is_prolonged_is_the_same_one_and_ends_with_one_turn_all_the_same() {
+    let mut world = with(LanePolicy { limits: vec!["10/s".parse().unwrap()], ..exact() });
+    world.lane.prolong_hold(Duration::from_secs(5), at(0));
+    assert_eq!(world.lane.held_until(), None, "there is none to be prolonged");
+    world.lane.hold(Duration::from_secs(5), at(0));
+    world.lane.prolong_hold(Duration::from_secs(4), at(500));
+    assert_eq!(world.lane.held_until(), Some(at(5_000)), "it is never shortened");
+    world.lane.prolong_hold(Duration::from_secs(5), at(500));
+    assert_eq!((world.lane.held_until(), world.lane.holds()), (Some(at(5_500)), 1));
+    for _ in 0..3 {
+        world.come(600);
+    }
+    assert_eq!(world.run(600, 10_000), [(1, 5_500), (2, 5_600), (3, 5_700)]);
+    world.lane.hold(Duration::from_secs(5), at(10_000));
+    world.lane.prolong_hold(Duration::MAX, at(10_000));
+    assert_eq!(world.lane.held_until(), Some(at(3_610_000)), "max_hold bounds it");
+}
+
+#[test]
 fn a_turn_that_a_hold_overtook_is_given_back_and_takes_its_place_again() {
     let mut world = world(&["10/s burst 2"]);
     for _ in 0..4 {

@@ -34,7 +34,7 @@ impl Exchange<'_> {
     pub(super) fn fail(&mut self, verdict: Verdict) -> Answer {
         let may_have_acted = verdict == Verdict::GiveUp(Why::NotSafeToRepeat);
         let end = self.end(verdict);
-        let Past { kept, last, last_status } = *self.past.take().unwrap_or_default();
+        let Past { kept, last, last_status, .. } = *self.past.take().unwrap_or_default();
         // An answer that the request was not acted on would invite to send it again, where it may have been since.
         if let Some(kept) = kept.filter(|_| !may_have_acted) {
             return self.finish(kept.map(Some), end);

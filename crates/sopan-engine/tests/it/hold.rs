@@ -144,6 +144,23 @@ async fn at_its_end_one_leaves_and_the_others_follow_at_the_rate() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_counts_from_the_end_of_the_answer_so_that_who_was_told_to_wait_is_first() {
+    let script = |request: &Request| match request.number {
+        1 => limited(5).header("Content-Length", "3").sleep(ms(300)).send("slo").sleep(ms(1)),
+        _ => fine(),
+    };
+    let bench = Bench::new(script, |settings| settings.lane.limits = vec!["10/s".parse().unwrap()]);
+    let told = bench.spawn(get("/told"));
+    sleep(ms(100)).await;
+    for got in std::iter::once(told).chain(bench.crowd(2)) {
+        assert_eq!(got.await.unwrap().status(), 200);
+    }
+    assert_eq!(bench.targets()[..2], ["/told", "/told"]);
+    is_just(bench.arrivals()[1], ms(5_300));
+    assert_eq!(bench.snapshot().holds, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_turn_waits_for_anothers_answer_where_there_is_a_rate() {
     let script = |request: &Request| if request.number == 1 { limited(5) } else { fine().after(s(3)) };
     let bench = Bench::new(script, |settings| settings.lane.limits = vec!["10/s".parse().unwrap()]);

@@ -60,9 +60,10 @@ async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> any
 
     let places = Arc::new(Semaphore::new(settings.max_connections));
     tokio::select! {
-        () = accept(listener, &workers, &door, &places) => {}
+        () = accept(&listener, &workers, &door, &places) => {}
         () = signals.next() => {}
     }
+    accept_rest(listener, &workers, &door, &places);
     // The listener is closed; new connections are refused from here on.
     drain.run(settings.drain, &places, settings.max_connections, signals).await;
     Ok(())
@@ -80,7 +81,7 @@ fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
 }
 
 /// Accepts for ever. With `max_connections` open, the next ones wait in the kernel until one closes.
-async fn accept(listener: TcpListener, workers: &Workers, door: &Arc<Door>, places: &Arc<Semaphore>) {
+async fn accept(listener: &TcpListener, workers: &Workers, door: &Arc<Door>, places: &Arc<Semaphore>) {
     loop {
         let Ok(place) = Arc::clone(places).acquire_owned().await else { return };
         match listener.accept().await {
@@ -95,6 +96,18 @@ async fn accept(listener: TcpListener, workers: &Workers, door: &Arc<Door>, plac
                 tracing::warn!(%error, "a connection could not be accepted: {error}");
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
+        }
+    }
+}
+
+/// Accepts who has connected already, and may have sent a request: the kernel would reset them with the listener.
+fn accept_rest(listener: TcpListener, workers: &Workers, door: &Arc<Door>, places: &Arc<Semaphore>) {
+    let Ok(listener) = listener.into_std() else { return };
+    while let Ok(place) = Arc::clone(places).try_acquire_owned()
+        && let Ok((stream, peer)) = listener.accept()
+    {
+        if stream.set_nonblocking(true).is_ok() {
+            workers.hand(connection::Accepted { stream, peer, place, door: Arc::clone(door) });
         }
     }
 }

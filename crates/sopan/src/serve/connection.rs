@@ -74,18 +74,36 @@ pub(super) async fn serve(accepted: Accepted) {
     let io = TokioIo::new(ClientIo::new(Arc::clone(&stream), Arc::clone(&phase)));
     let mut connection = pin!(http1::Builder::new().max_buf_size(BUFFER_MAX).serve_connection(io, service));
     let mut gone = pin!(io::gone(&stream));
-    let mut drain = door.drain.member();
     let mut watchdog = Watchdog::default();
-    poll_fn(|cx| {
-        if drain.begins(cx) {
-            connection.as_mut().graceful_shutdown();
+    let mut is_given_up = |cx: &mut Context<'_>| {
+        gone.as_mut().poll(cx).is_ready() || watchdog.poll(door.clock, phase.deadline(door.timeouts), cx).is_ready()
+    };
+    let mut drain = door.drain.member();
+    let drains = poll_fn(|cx| {
+        if connection.as_mut().poll(cx).is_ready() || is_given_up(cx) {
+            return Poll::Ready(false);
         }
-        if connection.as_mut().poll(cx).is_ready() || gone.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
-        }
-        watchdog.poll(door.clock, phase.deadline(door.timeouts), cx)
+        if drain.begins(cx) { Poll::Ready(true) } else { Poll::Pending }
     })
     .await;
+    if drains {
+        // The reactor looks once more, so that a request which has come already is read, and not thrown away with its
+        // connection.
+        tokio::task::yield_now().await;
+        let mut told = false;
+        poll_fn(|cx| {
+            loop {
+                if connection.as_mut().poll(cx).is_ready() || is_given_up(cx) {
+                    return Poll::Ready(());
+                }
+                if std::mem::replace(&mut told, true) {
+                    return Poll::Pending;
+                }
+                connection.as_mut().graceful_shutdown();
+            }
+        })
+        .await;
+    }
     drop(place);
 }
 

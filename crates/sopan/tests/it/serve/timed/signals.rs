@@ -59,6 +59,28 @@ fn a_signal_lets_what_has_begun_finish_and_takes_no_more() {
     }
 }
 
+/// The kernel takes connections and bytes for a proxy that has not come to look at them. What came before the signal has begun.
+#[test]
+fn requests_that_came_before_the_signal_and_were_not_looked_at_are_served() {
+    let upstream = Scripted::start(|_| Answer::json(200, "{}"));
+    // Several times, since it is chance whether the signal or the connections are looked at first.
+    for _ in 0..10 {
+        let mut proxy = Serve::start(&upstream.url(), &["--rate unlimited", "--workers 2"]);
+        let mut clients: Vec<_> = (0..5).map(|_| proxy.connect()).collect();
+        clients.iter_mut().for_each(|client| assert_eq!(client.get("/kept").status(), 200));
+        proxy.program.signal("STOP");
+        clients.extend((0..20).map(|_| proxy.connect()));
+        clients.iter_mut().for_each(|client| client.send(request("GET", "/last", "")));
+        proxy.program.signal("TERM");
+        proxy.program.signal("CONT");
+        for (number, client) in clients.iter_mut().enumerate() {
+            let reply = client.try_reply().unwrap_or_else(|| panic!("connection {number} was closed"));
+            assert_eq!((reply.whole(), client.closed()), (Some((200, 2)), Closed::Fin), "{number}");
+        }
+        assert_eq!(proxy.wait().0.code(), Some(0));
+    }
+}
+
 #[test]
 fn without_anything_to_finish_it_ends_at_once() {
     for signal in ["TERM", "INT"] {

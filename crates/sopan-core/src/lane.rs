@@ -371,6 +371,11 @@ impl Lane {
         self.budget.withdraw(now)
     }
 
+    /// The retry that was spent at `withdrawn` was never sent.
+    pub fn refund_retry(&mut self, withdrawn: Instant) {
+        self.budget.refund(withdrawn);
+    }
+
     /// Pauses the lane for `wait`, at most `max_hold`. A later end wins, an earlier one never shortens.
     pub fn hold(&mut self, wait: Duration, now: Instant) {
         let end = now.after(wait.min(self.policy.max_hold));

@@ -123,9 +123,14 @@ impl Dispatcher {
         self.act(|shared, now| shared.lane.unconnected(now));
     }
 
-    /// Whether the traffic affords a retry; if so, it is spent.
-    pub(crate) fn withdraw(&self) -> bool {
-        self.act(|shared, now| shared.lane.withdraw(now))
+    /// Whether the traffic affords a retry; if so, it is spent now.
+    pub(crate) fn withdraw(&self) -> Option<Instant> {
+        self.act(|shared, now| shared.lane.withdraw(now).then_some(now))
+    }
+
+    /// A retry that was spent at `withdrawn` was never sent.
+    pub(crate) fn refund_retry(&self, withdrawn: Instant) {
+        self.shared.lock().lane.refund_retry(withdrawn);
     }
 
     /// The answer that asked for a pause has come to its end at `now`.

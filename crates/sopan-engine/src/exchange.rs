@@ -141,6 +141,8 @@ struct Past {
     last_status: Option<StatusCode>,
     /// The pause that the last attempt was answered with.
     hold: Option<Duration>,
+    /// When the retry that is not sent yet was taken from the lane's budget.
+    withdrawn: Option<Instant>,
 }
 
 /// What came of an attempt that failed.
@@ -300,16 +302,26 @@ impl<'a> Exchange<'a> {
         if decision.verdict == Verdict::Done {
             return Verdict::Done;
         }
+        self.refund_retry();
         let failed_certificate = failed.failure == Some(Failure::Certificate);
         let reason = if failed.reason.is_empty() { outcome.to_string() } else { failed.reason };
         let past = self.past();
         (past.last, past.hold) = (Some(Failed { reason, ..failed }), decision.hold);
         match decision.verdict {
             Verdict::Again(_) if failed_certificate => Verdict::GiveUp(Why::Hopeless),
-            Verdict::Again(again) if again.spends_budget && !self.upstream.dispatcher.withdraw() => {
-                Verdict::GiveUp(Why::BudgetSpent)
+            Verdict::Again(again) if again.spends_budget => {
+                let withdrawn = self.upstream.dispatcher.withdraw();
+                self.past().withdrawn = withdrawn;
+                withdrawn.map_or(Verdict::GiveUp(Why::BudgetSpent), |_| Verdict::Again(again))
             }
             verdict => verdict,
+        }
+    }
+
+    /// Gives back what a retry was paid with that was not sent.
+    fn refund_retry(&mut self) {
+        if let Some(withdrawn) = self.past.as_mut().and_then(|past| past.withdrawn.take()) {
+            self.upstream.dispatcher.refund_retry(withdrawn);
         }
     }
 

@@ -32,6 +32,7 @@ impl Exchange<'_> {
 
     /// The last attempt failed and got no answer: the caller gets the last whole answer of the upstream, or else sopan's.
     pub(super) fn fail(&mut self, verdict: Verdict) -> Answer {
+        self.refund_retry();
         let may_have_acted = verdict == Verdict::GiveUp(Why::NotSafeToRepeat);
         let end = self.end(verdict);
         let Past { kept, last, last_status, .. } = *self.past.take().unwrap_or_default();
@@ -103,6 +104,7 @@ impl Exchange<'_> {
 
 impl Drop for Exchange<'_> {
     fn drop(&mut self) {
+        self.refund_retry();
         // If it has not been told yet, the client has left: there was nobody to answer.
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
         self.story.ended(self.upstream, self.head.method(), uri, 0, false);

@@ -30,7 +30,7 @@ impl Exchange<'_> {
     /// Sends the request and waits for the answer's head, within the time of an attempt and what is left of the whole.
     /// Both clocks stand still while bytes of the request's body move.
     pub(super) async fn send(&mut self) -> Result<Response<()>, Unanswered> {
-        let Self { upstream, head, body, deadline, story, turn, conn, .. } = self;
+        let Self { upstream, head, body, deadline, story, turn, conn, past, .. } = self;
         let (Some(turn), Some(conn)) = (turn, conn) else { return Err(Unanswered::TimedOut) };
         let clock = upstream.clock;
         let begun = clock.now();
@@ -40,6 +40,9 @@ impl Exchange<'_> {
             let mut answer = pin!(conn.send(head, body.attempt(), |at| {
                 story.sent = Some(at);
                 turn.written(at);
+                if let Some(past) = past {
+                    past.withdrawn = None;
+                }
             }));
             poll_fn(|cx| {
                 if let Poll::Ready(answer) = answer.as_mut().poll(cx) {

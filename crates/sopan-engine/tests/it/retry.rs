@@ -511,7 +511,7 @@ async fn the_last_wait_counts_from_now_and_nothing_follows_the_last_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn retries_after_failures_stay_in_proportion_and_those_that_were_asked_for_do_not_count() {
-    for (budget, retries) in [(true, 100), (false, 300)] {
+    for (budget, retries) in [(true, 160), (false, 300)] {
         let limited = AtomicBool::new(true);
         let script = move |request: &Request| match &*request.target {
             "/limited" if limited.swap(false, Relaxed) => Answer::status(429).header("Retry-After", "0"),
@@ -532,6 +532,46 @@ async fn retries_after_failures_stay_in_proportion_and_those_that_were_asked_for
         assert_eq!(bench.get("/limited").await.status(), 200);
         assert_eq!(bench.upstream.arrivals(), 300 + retries + 2);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upstream_that_is_away_for_a_second_costs_each_request_one_retry() {
+    let away_until = now() + s(1);
+    let plan = move |_| if now() < away_until { Line::Refused } else { Line::Open };
+    let bench = Bench::over(
+        plan,
+        |_| Answer::status(200),
+        |settings| {
+            (settings.retry.max_retries, settings.retry.backoff_base) = (3, ms(500));
+        },
+    );
+    // 64 at once and 50 more in the second after, and nobody before.
+    let mut crowd = bench.crowd(64);
+    for _ in 0..50 {
+        tokio::time::sleep(ms(20)).await;
+        crowd.extend(bench.crowd(1));
+    }
+    for got in crowd {
+        assert_eq!(got.await.unwrap().status(), 200);
+    }
+    assert!(bench.lines.dialled() > 200, "{} attempts", bench.lines.dialled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_whose_client_leaves_costs_the_others_nothing() {
+    let script = |request: &Request| Answer::status(if request.target == "/fails" { 500 } else { 200 });
+    let bench = Bench::new(script, |settings| settings.retry.max_retries = 1);
+    let crowd = || (0..100).map(|_| bench.spawn(get("/fails"))).collect::<Vec<_>>();
+    for _ in 0..3 {
+        let leaving = crowd();
+        tokio::time::sleep(ms(100)).await;
+        leaving.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+    assert_eq!(bench.upstream.arrivals(), 300);
+    for got in crowd() {
+        assert_eq!(got.await.unwrap().why(), Why::RetriesSpent { max: 1 });
+    }
+    assert_eq!(bench.upstream.arrivals(), 500);
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,73 +14,23 @@
 //! through [`Lane::finish`] whatever happens, or its place is lost; the caller keeps it in a guard.
 
 mod places;
+mod refusal;
 mod restart;
+mod turn;
 
 use std::time::Duration;
 
-use crate::breaker::{Breaker, Health, Permit, State};
+use crate::breaker::{Breaker, Health, State};
 use crate::bucket::{Bucket, Fill, Take};
 use crate::policy::LanePolicy;
 use crate::queue::{ClientId, Entry, Queue, TicketId};
 use crate::retry::Budget;
-use crate::time::{Instant, whole_seconds_up};
+use crate::time::Instant;
 use places::Places;
+pub use refusal::{Cause, Refusal};
 use restart::{Restart, Round};
-
-/// Why a request is turned away instead of waiting. The words for it are the door's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// As many wait as may.
-    QueueFull {
-        /// How many wait.
-        waiting: usize,
-        /// Whole seconds until a place in the queue frees.
-        retry_after: u64,
-    },
-    /// Waiting requests hold as many bytes as they may.
-    BytesFull {
-        /// How many bytes they hold.
-        bytes: u64,
-        /// Whole seconds until a place in the queue frees.
-        retry_after: u64,
-    },
-    /// Its turn would come after its deadline.
-    WaitTooLong {
-        /// How long it would wait.
-        predicted: Duration,
-        /// How long it may.
-        allowed: Duration,
-        /// What it would wait for most.
-        cause: Cause,
-        /// Whole seconds after which it would be admitted if nobody else came.
-        retry_after: u64,
-    },
-    /// It waited until its deadline.
-    WaitedTooLong {
-        /// What stood in the way.
-        cause: Cause,
-        /// Whole seconds after which it would be admitted if nobody else came.
-        retry_after: u64,
-    },
-    /// The breaker is open, or half-open and its probes are out.
-    BreakerOpen {
-        /// Whole seconds until the next probe.
-        retry_after: u64,
-    },
-}
-
-/// What a request waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// The upstream asked for a pause.
-    Hold,
-    /// A rate or a quota.
-    Limits,
-    /// A place among the requests under way.
-    Places,
-    /// The breaker's next probe.
-    Breaker,
-}
+use turn::Stage;
+pub use turn::Turn;
 
 /// What [`Lane::enter`] answers.
 #[derive(Debug)]
@@ -127,40 +77,6 @@ pub enum Visit {
     First,
     /// It has had a turn before: it counts among those that wait, but is never refused for their number.
     Again,
-}
-
-/// The permission to send one request.
-#[derive(Debug)]
-#[must_use = "a turn that is not finished keeps its place for ever"]
-pub struct Turn {
-    client: Option<ClientId>,
-    cost: u32,
-    /// When it could first have gone; none if it never waited.
-    due: Option<Instant>,
-    permit: Permit,
-    holds: u64,
-    round: Option<u64>,
-    since: Instant,
-    stage: Stage,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Reserved,
-    Written,
-    Answered,
-}
-
-impl Turn {
-    /// The number of holds when it was granted; if [`Lane::holds`] has grown since, it must not be written any more.
-    pub fn holds(&self) -> u64 {
-        self.holds
-    }
-
-    /// When it could first have gone by the lane's schedule; none if it never waited.
-    pub fn due(&self) -> Option<Instant> {
-        self.due
-    }
 }
 
 /// What a lane looks like from outside, for metrics and people.
@@ -506,32 +422,6 @@ impl Lane {
         None
     }
 
-    /// Turns away those whose deadline has passed, and those whose deadline comes before an open breaker's next probe.
-    fn expire(&mut self, now: Instant, calls: &mut Vec<Call>) {
-        let State::Open { until } = self.breaker.state(now) else { return self.expire_before(now, None, calls) };
-        self.expire_before(now, Some(until), calls);
-    }
-
-    fn expire_before(&mut self, now: Instant, breaker: Option<Instant>, calls: &mut Vec<Call>) {
-        while let Some((deadline, id)) = self.queue.first_deadline() {
-            let passed = deadline.after(DEADLINE_GRACE) <= now;
-            if !passed && breaker.is_none_or(|until| deadline > until) {
-                return;
-            }
-            let Some(entry) = self.queue.remove(id) else { return };
-            let refusal = match breaker {
-                Some(until) => Refusal::BreakerOpen { retry_after: seconds(until.until(now)) },
-                None => {
-                    let allowed = deadline.since(entry.since);
-                    let (at, cause) = self.predict(&entry, now);
-                    let retry_after = seconds(at.until(now).saturating_sub(allowed));
-                    Refusal::WaitedTooLong { cause, retry_after }
-                }
-            };
-            calls.push(Call::Refuse(id, refusal));
-        }
-    }
-
     /// Tells the tickets whose turn is near; answers when the next one will be.
     fn call_near(&mut self, now: Instant, calls: &mut Vec<Call>) -> Option<Instant> {
         let (mut near, mut ahead, mut wake) = (Vec::new(), 0, None);
@@ -565,68 +455,6 @@ impl Lane {
         }
         self.clear_since = self.clear_since.max(now);
     }
-
-    fn refusal(&self, entry: &Entry, visit: Visit, now: Instant) -> Option<Refusal> {
-        let next_probe = match self.breaker.state(now) {
-            State::Closed => None,
-            State::Open { until } => Some(until),
-            State::HalfOpen { free } => (free == 0).then_some(now),
-        };
-        if let Some(until) = next_probe {
-            let stays = visit == Visit::Again && entry.deadline.is_none_or(|deadline| deadline > until);
-            if !stays {
-                return Some(Refusal::BreakerOpen { retry_after: seconds(until.until(now)) });
-            }
-        }
-        let (predicted, cause) = self.predict(entry, now);
-        let too_late = entry.deadline.and_then(|deadline| {
-            let late = predicted.since(deadline);
-            (!late.is_zero()).then(|| (deadline.since(now), late))
-        });
-        if visit == Visit::First {
-            let frees = || {
-                let (first, _) = self.predict_after(0, 1, now);
-                seconds(first.until(now).max(too_late.map_or(Duration::ZERO, |(_, late)| late)))
-            };
-            if self.queue.len() >= self.policy.waiting_max as usize {
-                return Some(Refusal::QueueFull { waiting: self.queue.len(), retry_after: frees() });
-            }
-            if self.queue.bytes().saturating_add(entry.bytes) > self.policy.queue_bytes_max {
-                return Some(Refusal::BytesFull { bytes: self.queue.bytes(), retry_after: frees() });
-            }
-        }
-        let (allowed, late) = too_late?;
-        if allowed.is_zero() && visit == Visit::Again {
-            return Some(Refusal::WaitedTooLong { cause, retry_after: seconds(late) });
-        }
-        Some(Refusal::WaitTooLong { predicted: predicted.until(now), allowed, cause, retry_after: seconds(late) })
-    }
-
-    /// When the entry would go by the fair order as it stands: an estimate, since later clients can still move it back.
-    fn predict(&self, entry: &Entry, now: Instant) -> (Instant, Cause) {
-        let ahead = self.queue.cost_ahead(entry.client, entry.weight, entry.arrival);
-        self.predict_after(ahead, entry.cost, now)
-    }
-
-    fn predict_after(&self, ahead: u64, cost: u32, now: Instant) -> (Instant, Cause) {
-        let mut latest = (self.bucket.predict(ahead, cost, now), Cause::Limits);
-        let mut consider = |at: Instant, cause| {
-            if at >= latest.0 && at > now {
-                latest = (at, cause);
-            }
-        };
-        consider(self.places.predict(ahead, now), Cause::Places);
-        consider(self.hold.unwrap_or(now), Cause::Hold);
-        if let State::Open { until } = self.breaker.state(now) {
-            consider(until, Cause::Breaker);
-        }
-        latest
-    }
-}
-
-/// Whole seconds for a Retry-After: rounded up, at least 1.
-fn seconds(wait: Duration) -> u64 {
-    whole_seconds_up(wait).max(1)
 }
 
 #[cfg(test)]

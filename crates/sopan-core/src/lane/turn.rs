@@ -1,0 +1,40 @@
+//! The permission to send one request, and how far it has come.
+
+use crate::breaker::Permit;
+use crate::queue::ClientId;
+use crate::time::Instant;
+
+/// The permission to send one request.
+#[derive(Debug)]
+#[must_use = "a turn that is not finished keeps its place for ever"]
+pub struct Turn {
+    pub(super) client: Option<ClientId>,
+    pub(super) cost: u32,
+    /// When it could first have gone; none if it never waited.
+    pub(super) due: Option<Instant>,
+    pub(super) permit: Permit,
+    pub(super) holds: u64,
+    pub(super) round: Option<u64>,
+    pub(super) since: Instant,
+    pub(super) stage: Stage,
+}
+
+/// How far a turn has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Reserved,
+    Written,
+    Answered,
+}
+
+impl Turn {
+    /// The number of holds when it was granted; if [`Lane::holds`] has grown since, it must not be written any more.
+    pub fn holds(&self) -> u64 {
+        self.holds
+    }
+
+    /// When it could first have gone by the lane's schedule; none if it never waited.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+}

@@ -4,6 +4,7 @@
 //! on with what the client still sends. Up to `replay_bytes_max` is kept (`replay_bytes_total` over all exchanges); a longer
 //! body streams, and cannot be sent again after its first byte.
 
+mod pieces;
 mod replay;
 
 use std::pin::Pin;
@@ -13,7 +14,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
@@ -161,31 +161,6 @@ impl http_body::Body for AttemptBody {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Replay(replay) => replay.lock().size_hint(),
-        }
-    }
-}
-
-/// What a body consists of, piece by piece.
-#[derive(Debug, Clone)]
-enum Piece {
-    Data(Bytes),
-    Trailers(HeaderMap),
-}
-
-impl Piece {
-    fn len(&self) -> u64 {
-        match self {
-            Self::Data(bytes) => bytes.len() as u64,
-            Self::Trailers(fields) => {
-                fields.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
-            }
-        }
-    }
-
-    fn into_frame(self) -> Frame<Bytes> {
-        match self {
-            Self::Data(bytes) => Frame::data(bytes),
-            Self::Trailers(fields) => Frame::trailers(fields),
         }
     }
 }

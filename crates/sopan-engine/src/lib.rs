@@ -30,5 +30,5 @@ pub use error::Error;
 pub use sopan_core::hints::parse_retry_after;
 pub use sopan_core::policy::RetryPolicy;
 pub use sopan_core::retry::backoff_delay;
-pub use transport::{Dial, Roots, Stream, Target, TargetError, TlsError, WireError};
+pub use transport::{Dial, Io, Roots, Stream, Target, TargetError, TlsError, WireError};
 pub use upstream::{Settings, SetupError, Surroundings, Upstream};

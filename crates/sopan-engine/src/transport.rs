@@ -18,7 +18,7 @@ use std::time::Duration;
 use sopan_core::time::{Instant, nanos};
 
 use crate::clock::Clock;
-pub use dial::{Dial, Stream};
+pub use dial::{Dial, Io, Stream};
 pub use h1::WireError;
 pub(crate) use h1::{Conn, Lost};
 use pool::Pool;

@@ -1,6 +1,5 @@
 //! The state behind a body: what was read and kept, and what is still to come.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,7 +9,8 @@ use http_body::{Body as _, Frame, SizeHint};
 use sopan_core::time::Instant;
 use tokio::time::Sleep;
 
-use super::{BodyError, Bounds, Piece, Source};
+use super::pieces::{Piece, Pieces};
+use super::{BodyError, Bounds, Source};
 
 #[derive(Debug)]
 pub(crate) struct Replay {
@@ -18,15 +18,13 @@ pub(crate) struct Replay {
     ended: bool,
     error: Option<BodyError>,
     /// What was read. While it is all kept, attempts walk over it; once it is not, they take pieces out.
-    pieces: VecDeque<Piece>,
+    pieces: Pieces,
     /// Bytes in `pieces`, counted against the budget.
     held: u64,
     /// Whether everything read so far is in `pieces`.
     kept: bool,
     /// Whether an attempt has taken something that is kept no more.
     spent: bool,
-    /// The next piece of the attempt under way.
-    next: usize,
     size: SizeHint,
     /// When bytes last moved, and how long they have been moving since that was last asked.
     last_move: Option<Instant>,
@@ -46,11 +44,10 @@ impl Replay {
             source,
             ended: false,
             error: None,
-            pieces: VecDeque::new(),
+            pieces: Pieces::default(),
             held: 0,
             kept: size.lower() <= bounds.replay_bytes_max,
             spent: false,
-            next: 0,
             size,
             last_move: None,
             moved: Duration::ZERO,
@@ -61,13 +58,13 @@ impl Replay {
             // The caller holds them anyway, so keeping them costs nothing, however long they are.
             let bytes = std::mem::take(bytes);
             (replay.kept, replay.ended) = (true, true);
-            replay.pieces.extend((!bytes.is_empty()).then_some(Piece::Data(bytes)));
+            replay.pieces.push(Piece::Data(bytes), true);
         }
         replay
     }
 
     pub(super) fn rewind(&mut self) {
-        self.next = 0;
+        self.pieces.rewind();
         self.last_move = Some(self.bounds.clock.now());
     }
 
@@ -84,7 +81,7 @@ impl Replay {
     }
 
     pub(super) fn is_end_stream(&self) -> bool {
-        self.ended && self.next >= self.pieces.len() && self.error.is_none()
+        self.ended && self.pieces.is_walked() && self.error.is_none()
     }
 
     pub(super) fn size_hint(&self) -> SizeHint {
@@ -92,7 +89,7 @@ impl Replay {
     }
 
     pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if self.next >= self.pieces.len() && !self.ended {
+        while self.pieces.is_walked() && !self.ended {
             match self.poll_piece(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
@@ -100,14 +97,9 @@ impl Replay {
                 Poll::Ready(Ok(Some(piece))) => self.keep(piece),
             }
         }
-        let piece = if self.kept {
-            self.next += 1;
-            self.pieces.get(self.next - 1).cloned()
-        } else {
-            self.take_next()
-        };
+        let frame = if self.kept { self.pieces.walk() } else { self.take_next() };
         self.note_move();
-        Poll::Ready(piece.map(|p| Ok(p.into_frame())))
+        Poll::Ready(frame.map(Ok))
     }
 
     pub(super) fn poll_read_ahead(&mut self, cx: &mut Context<'_>, mut room: impl FnMut(u64) -> bool) -> Poll<()> {
@@ -143,11 +135,7 @@ impl Replay {
             Poll::Ready(Some(Err(_))) => Poll::Ready(Err(self.fail(BodyError::Broken))),
             Poll::Ready(Some(Ok(frame))) => {
                 self.silence = None;
-                let piece = match frame.into_data() {
-                    Ok(bytes) => Piece::Data(bytes),
-                    Err(frame) => Piece::Trailers(frame.into_trailers().unwrap_or_default()),
-                };
-                Poll::Ready(Ok(Some(piece)))
+                Poll::Ready(Ok(Some(Piece::new(frame))))
             }
         }
     }
@@ -170,31 +158,30 @@ impl Replay {
                 self.let_go();
             }
         }
-        self.pieces.push_back(piece);
+        let is_whole = self.size.exact() == Some(bytes);
+        self.pieces.push(piece, is_whole || !self.kept);
     }
 
     /// From here on pieces are taken out as they are sent: those already sent are not needed any more.
     fn let_go(&mut self) {
         self.kept = false;
-        for _ in 0..self.next.min(self.pieces.len()) {
-            self.spent = true;
-            self.take_out();
-        }
-        self.next = 0;
+        self.spent |= self.pieces.has_walked();
+        let freed = self.pieces.forget_walked();
+        self.give_back(freed);
     }
 
-    fn take_next(&mut self) -> Option<Piece> {
-        let piece = self.take_out()?;
-        self.spent = true;
-        Some(piece)
+    fn take_next(&mut self) -> Option<Frame<Bytes>> {
+        let (frame, freed) = self.pieces.take();
+        self.give_back(freed);
+        self.spent |= frame.is_some();
+        frame
     }
 
-    fn take_out(&mut self) -> Option<Piece> {
-        let piece = self.pieces.pop_front()?;
-        let bytes = piece.len().min(self.held);
+    /// Pieces read after they were no longer kept have not been counted.
+    fn give_back(&mut self, freed: u64) {
+        let bytes = freed.min(self.held);
         self.held -= bytes;
         self.bounds.budget.give_back(bytes);
-        Some(piece)
     }
 
     fn note_move(&mut self) {

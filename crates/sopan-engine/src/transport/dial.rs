@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rustls_pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -31,9 +31,14 @@ pub enum Stream {
     Tcp(TcpStream),
     /// TLS over TCP.
     Tls(Box<TlsStream<TcpStream>>),
-    /// Within the process.
-    Memory(DuplexStream),
+    /// Anything else: a pipe in memory, a tunnel.
+    Other(Box<dyn Io>),
 }
+
+/// Bytes both ways.
+pub trait Io: AsyncRead + AsyncWrite + fmt::Debug + Send + Sync + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + fmt::Debug + Send + Sync + Unpin + 'static> Io for T {}
 
 /// Connections over TCP, with TLS where the target wants it.
 pub(crate) struct TcpDial {
@@ -98,7 +103,7 @@ macro_rules! each {
         match $self.get_mut() {
             Stream::Tcp(s) => Pin::new(s).$method($($arg),*),
             Stream::Tls(s) => Pin::new(s).$method($($arg),*),
-            Stream::Memory(s) => Pin::new(s).$method($($arg),*),
+            Stream::Other(s) => Pin::new(s).$method($($arg),*),
         }
     };
 }
@@ -126,7 +131,7 @@ impl AsyncWrite for Stream {
         match self {
             Self::Tcp(s) => s.is_write_vectored(),
             Self::Tls(s) => s.is_write_vectored(),
-            Self::Memory(s) => s.is_write_vectored(),
+            Self::Other(s) => s.is_write_vectored(),
         }
     }
 

@@ -16,13 +16,14 @@ mod head;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use http_body::Frame;
 use sopan_core::time::Instant;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+use tokio::task::coop::unconstrained;
 
 use super::dial::Stream;
 use crate::body::AttemptBody;
@@ -48,6 +49,8 @@ pub(crate) struct Conn {
     /// Bytes of `read` in which the end of a head has been looked for in vain.
     scanned: usize,
     encoder: Encoder,
+    /// Whether the stream may still keep some of what was written to it, as TLS does when the kernel takes no more.
+    unflushed: bool,
     decoder: Decoder,
     /// Whether the connection may carry another request after this one.
     keeps: bool,
@@ -106,6 +109,7 @@ impl Conn {
             read: BytesMut::new(),
             scanned: 0,
             encoder: Encoder::default(),
+            unflushed: false,
             decoder: Decoder::Done,
             keeps: true,
             first_write: None,
@@ -125,12 +129,22 @@ impl Conn {
         // One byte is enough to know, and is not there on a connection that can be used.
         let mut byte = [0];
         let mut buf = ReadBuf::new(&mut byte);
-        self.is_idle() && Pin::new(&mut self.stream).poll_read(cx, &mut buf).is_pending()
+        // A task that has used up its share of time would be told "pending" of every connection.
+        let stream = &mut self.stream;
+        let look =
+            unconstrained(poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_read(cx, &mut buf).is_pending())));
+        let is_silent = pin!(look).poll(cx) == Poll::Ready(true);
+        is_silent && self.is_idle()
     }
 
     /// Whether its last answer has been read to the end, and nothing else.
     pub(crate) fn is_idle(&self) -> bool {
-        self.keeps && self.decoder.is_done() && self.encoder.is_done() && self.read.is_empty()
+        self.keeps && self.decoder.is_done() && self.is_sent() && self.read.is_empty()
+    }
+
+    /// Whether all of the request has gone.
+    fn is_sent(&self) -> bool {
+        self.encoder.is_done() && !self.unflushed
     }
 
     /// Whether it has been idle: it has carried a request before, or was made for one that left.
@@ -183,7 +197,7 @@ impl Conn {
                 // answer can be read: only an end without an answer is the failure, and that end is on its way too.
                 (Poll::Pending, Poll::Ready(Err(WireError::Io(error)))) => {
                     broke = Some(error);
-                    self.encoder.abandon();
+                    self.abandon_request();
                     Poll::Pending
                 }
                 (Poll::Pending, Poll::Ready(Err(error))) => Poll::Ready(Err(error)),
@@ -200,11 +214,11 @@ impl Conn {
 
     /// The next piece of the answer's body; none at its end.
     pub(crate) fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WireError>>> {
-        if !self.encoder.is_done() {
+        if !self.is_sent() {
             // The answer goes on whatever becomes of the request's body; the connection does not.
             if let Poll::Ready(Err(_)) = self.poll_request(cx) {
                 self.keeps = false;
-                self.encoder.abandon();
+                self.abandon_request();
             }
         }
         loop {
@@ -239,22 +253,33 @@ impl Conn {
         if self.decoder.is_done() { Some(0) } else { self.decoder.left().filter(|_| self.decoder.is_counted()) }
     }
 
-    /// Writes what it can of the request.
+    /// Writes what it can of the request, and sees to it that it leaves.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WireError>> {
-        let Self { encoder, stream, first_write, clock, .. } = self;
-        encoder.poll(cx, |cx, slices| {
+        let Self { encoder, unflushed, stream, first_write, clock, .. } = self;
+        let wrote = encoder.poll(cx, |cx, slices| {
             let poll = match slices {
                 [one] => Pin::new(&mut *stream).poll_write(cx, one),
                 many => Pin::new(&mut *stream).poll_write_vectored(cx, many),
             };
             if let Poll::Ready(Ok(bytes)) = &poll
                 && *bytes > 0
-                && first_write.is_none()
             {
-                *first_write = Some(clock.now());
+                *unflushed = true;
+                first_write.get_or_insert_with(|| clock.now());
             }
             poll
-        })
+        });
+        // Also while the client has no more yet: what it has sent must not wait for the rest.
+        if self.unflushed && !matches!(wrote, Poll::Ready(Err(_))) {
+            ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+            self.unflushed = false;
+        }
+        wrote
+    }
+
+    fn abandon_request(&mut self) {
+        self.encoder.abandon();
+        self.unflushed = false;
     }
 
     /// Reads until there is a final head. Interim answers say nothing about the request's fate.
@@ -262,6 +287,9 @@ impl Conn {
         loop {
             if let Some(len) = fields::find_end(&self.read, self.scanned) {
                 self.scanned = 0;
+                if len > HEAD_BYTES_MAX {
+                    return Poll::Ready(Err(WireError::HeadTooLarge));
+                }
                 let incoming = head::parse(&self.read.split_to(len).freeze(), is_head)?;
                 if let Some(response) = self.take_head(incoming)? {
                     return Poll::Ready(Ok(response));

@@ -53,6 +53,28 @@ async fn an_upload_that_is_refused_early_is_sent_again_whole() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_upload_of_single_bytes_is_sent_again_whole() {
+    let bench = Bench::new(fails_first, |_| {});
+    let body = noise(3_000);
+    let mut client = bench.door();
+    client.send(PUT_CHUNKED).await;
+    for chunk in body[..2_900].chunks(1) {
+        client.send_chunk(chunk).await;
+    }
+    settled().await;
+    for chunk in body[2_900..].chunks(1) {
+        client.send_chunk(chunk).await;
+        settled().await;
+    }
+    client.send("0\r\n\r\n").await;
+    assert_eq!(client.head().await.status(), 200);
+    for number in [1, 2] {
+        assert!(bench.upstream.request(number).body == body);
+    }
+    bench.is_at_rest();
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_upload_that_outgrows_what_is_kept_while_its_refusal_is_read_is_not_sent_again_in_part() {
     let slow_refusal = |request: &Request| match request.number {
         1 => Answer::chunked(503).header("Retry-After", "1").early().chunk("busy").sleep(ms(500)).end(),

@@ -29,14 +29,14 @@ impl Dial for ToApi {
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         tokio::spawn(Arc::clone(&self.0).serve_io(theirs));
-        Box::pin(async move { Ok(Stream::Memory(ours)) })
+        Box::pin(async move { Ok(Stream::Other(Box::new(ours))) })
     }
 }
 
 impl Dial for ToScript {
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
         let stream = self.0.connect();
-        Box::pin(async move { Ok(Stream::Memory(stream)) })
+        Box::pin(async move { Ok(Stream::Other(Box::new(stream))) })
     }
 }
 

@@ -1,7 +1,12 @@
 //! Connections to the upstream: kept, used again, replaced when they are gone.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
 use sopan_engine::Settings;
 use sopan_fake::script::{Answer, Request};
+use tokio::task::coop;
 use tokio::time::sleep;
 
 use crate::support::lines::Line;
@@ -78,6 +83,26 @@ async fn one_that_was_closed_is_not_used_again() {
         assert_eq!(connections(&bench), [1, 2, 2]);
         assert_eq!(log.warnings(), [""; 0]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_was_closed_is_seen_also_by_a_task_that_has_used_up_its_share_of_time() {
+    let script = |request: &Request| if request.number == 1 { fine().sleep(s(1)).close() } else { fine() };
+    let bench = Bench::new(script, |_| {});
+    bench.get("/x").await;
+    sleep(s(2)).await;
+    let post = bench.send(request("POST", "/x", ""));
+    let mut post = pin!(post);
+    let mut is_spent = false;
+    let got = poll_fn(|cx| {
+        while !is_spent && let Poll::Ready(step) = coop::poll_proceed(cx) {
+            step.made_progress();
+        }
+        is_spent = true;
+        post.as_mut().poll(cx)
+    });
+    assert_eq!(got.await.status(), 200);
+    assert_eq!(connections(&bench), [1, 2]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use sopan_fake::script::{Answer, Request};
 
+use crate::support::lines::Line;
 use crate::support::{Bench, get, is_within, ms, noise, request, s, settled};
 
 /// Sends these bytes one by one, each by itself.
@@ -32,6 +33,34 @@ async fn an_answer_is_the_same_in_whatever_pieces_it_comes() {
         assert_eq!(bench.upstream.connections().len(), 1);
         bench.is_at_rest();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answers_head_may_be_64_kib_and_no_more() {
+    let head_of = |length: usize| {
+        let start = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Long: ";
+        format!("{start}{}\r\n\r\n", "x".repeat(length - start.len() - 4))
+    };
+    for (length, status) in [(64 * 1024, 200), (64 * 1024 + 1, 502), (120 * 1024, 502)] {
+        let bench = Bench::new(move |_| Answer::raw(head_of(length)), |settings| settings.retry.max_retries = 0);
+        assert_eq!(bench.get("/x").await.status(), status, "{length}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_connection_keeps_is_let_go_at_once() {
+    let script = |request: &Request| match request.number {
+        // Answers when it has the first chunk, while there is no other yet.
+        2 => Answer::nothing().early().read_bytes("3\r\none".len()).then(Answer::json(200, "{}").early()),
+        _ => Answer::json(200, "{}"),
+    };
+    let bench = Bench::over(|_| Line::Kept, script, |_| {});
+    assert_eq!(bench.send(request("PUT", "/x", noise(100_000))).await.status(), 200);
+    let mut client = bench.door();
+    client.send("PUT /x HTTP/1.1\r\nHost: sopan\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+    client.send_chunk(b"one").await;
+    assert_eq!(client.head().await.status(), 200);
+    assert_eq!(client.bytes(2).await, b"{}");
 }
 
 #[tokio::test(start_paused = true)]

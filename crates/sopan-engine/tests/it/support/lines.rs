@@ -10,11 +10,14 @@ use std::time::Duration;
 
 use sopan_engine::{Dial, Stream};
 use sopan_fake::script;
+use tokio::io::BufWriter;
 
 /// How a connection is made.
 pub(crate) enum Line {
     /// At once.
     Open,
+    /// At once, over something that keeps what is written to it until it is told to let it go, as TLS may.
+    Kept,
     /// After so long.
     Slow(Duration),
     /// Nobody listens.
@@ -53,13 +56,14 @@ impl Dial for Lines {
         Box::pin(async move {
             match line {
                 Line::Open => {}
+                Line::Kept => return Ok(Stream::Other(Box::new(BufWriter::new(self.upstream.connect())))),
                 Line::Slow(time) => tokio::time::sleep(time).await,
                 Line::Refused => return Err(io::ErrorKind::ConnectionRefused.into()),
                 Line::Unresolvable => return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
                 Line::Hangs => std::future::pending().await,
-                Line::Dead => return Ok(Stream::Memory(tokio::io::duplex(1024).0)),
+                Line::Dead => return Ok(Stream::Other(Box::new(tokio::io::duplex(1024).0))),
             }
-            Ok(Stream::Memory(self.upstream.connect()))
+            Ok(Stream::Other(Box::new(self.upstream.connect())))
         })
     }
 }

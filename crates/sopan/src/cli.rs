@@ -238,7 +238,7 @@ pub(crate) struct Retry {
     /// From the start of one attempt to its response head
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) attempt_timeout: String,
-    /// Whether retries after failures are kept in proportion to the requests
+    /// Whether retries after failures are bounded: in 10 s at most 100 and 20 % of the requests
     #[arg(long, value_name = "on|off", default_value = "on")]
     pub(crate) retry_budget: String,
     /// Statuses to retry beside 408, 429, 500, 502, 503 and 504, separated by commas

@@ -20,7 +20,7 @@ mod turn;
 
 use std::time::Duration;
 
-use crate::breaker::{Breaker, Health, State};
+use crate::breaker::{Breaker, Change, Health, State};
 use crate::bucket::{Bucket, Fill, Take};
 use crate::policy::LanePolicy;
 use crate::queue::{ClientId, Entry, Queue, TicketId};
@@ -115,6 +115,8 @@ pub struct Lane {
     clear_since: Instant,
     granted: Instant,
     lead: Duration,
+    /// How the breaker's state has changed, to be told.
+    change: Option<Change>,
 }
 
 /// Tickets that may hold a connection ahead of their turn.
@@ -155,6 +157,7 @@ impl Lane {
             clear_since: Instant::ORIGIN,
             granted: Instant::ORIGIN,
             lead: LEAD_MIN,
+            change: None,
         }
     }
 
@@ -212,13 +215,15 @@ impl Lane {
         self.queue.first()
     }
 
-    /// When a ticket's turn will come as things stand; none if it is not among those that hold a connection ahead.
+    /// When a ticket's turn will come as things stand, if that is known: it is among those that hold a connection ahead,
+    /// and only time is in its way. Else an event will bring it, and the lane is stepped then.
     pub fn due(&self, ticket: TicketId, now: Instant) -> Option<Instant> {
         let mut ahead = 0;
         for id in self.queue.in_order().take(CALLED_MAX) {
             let cost = self.queue.entry(id)?.cost;
             if id == ticket {
-                return Some(self.predict_after(ahead, cost, now).0);
+                let (due, cause) = self.predict_after(ahead, cost, now);
+                return self.comes_by_itself(cause).then_some(due);
             }
             ahead += u64::from(cost);
         }
@@ -234,17 +239,21 @@ impl Lane {
 
     /// The turn's answer has come, or will not come: how the upstream is, and whether it asked for a pause.
     pub fn settle(&mut self, turn: &mut Turn, health: Health, hold: Option<Duration>, now: Instant) {
-        self.breaker.record(turn.permit, health, now);
+        let change = self.breaker.record(turn.permit, health, now);
+        self.note(change);
         self.answered(turn, now);
-        turn.stage = Stage::Answered;
+        (turn.stage, turn.health) = (Stage::Answered, health);
         if let Some(wait) = hold {
             self.hold(wait, now);
         }
     }
 
-    /// The body of an answer that had counted as good broke off.
+    /// The body of an answer broke off. An answer that was a failure by its head is no second one.
     pub fn cut(&mut self, turn: &Turn, now: Instant) {
-        self.breaker.record_cut(turn.permit, now);
+        if turn.health == Health::Success {
+            let change = self.breaker.record_cut(turn.permit, now);
+            self.note(change);
+        }
     }
 
     /// The turn is over, whatever became of it: what was not written is given back, and its place is free.
@@ -256,8 +265,15 @@ impl Lane {
                 self.breaker.record(turn.permit, Health::Neither, now);
                 self.answered(&turn, now);
             }
-            Stage::Reserved => self.undo(&turn),
+            Stage::Reserved => {
+                self.breaker.give_back(turn.permit);
+                self.undo(&turn);
+            }
         }
+        self.free(&turn, now);
+    }
+
+    fn free(&mut self, turn: &Turn, now: Instant) {
         if self.places.free(turn.since, now) {
             self.clear_since = self.clear_since.max(now);
         }
@@ -265,7 +281,6 @@ impl Lane {
 
     /// Undoes a turn that was never written: it costs nothing, neither tokens nor its client's place.
     fn undo(&mut self, turn: &Turn) {
-        self.breaker.give_back(turn.permit);
         self.bucket.give_back(turn.cost);
         if let Some(client) = turn.client {
             self.queue.refund(client, turn.cost);
@@ -275,11 +290,25 @@ impl Lane {
         }
     }
 
-    /// An attempt failed before it had a turn: no connection could be made.
-    pub fn unconnected(&mut self, now: Instant) {
-        if let Ok(permit) = self.breaker.permit(now) {
-            self.breaker.record(permit, Health::Failure, now);
+    /// No connection could be made, for a turn or ahead of one: that costs nothing, and is a failure.
+    pub fn unconnected(&mut self, turn: Option<Turn>, now: Instant) {
+        let permit = turn.as_ref().map_or_else(|| self.breaker.permit(now).ok(), |turn| Some(turn.permit));
+        let change = permit.and_then(|permit| self.breaker.record(permit, Health::Failure, now));
+        self.note(change);
+        if let Some(turn) = turn {
+            debug_assert_eq!(turn.stage, Stage::Reserved);
+            self.undo(&turn);
+            self.free(&turn, now);
         }
+    }
+
+    fn note(&mut self, change: Option<Change>) {
+        self.change = change.or(self.change);
+    }
+
+    /// How the breaker's state has changed since this was last asked.
+    pub fn take_change(&mut self) -> Option<Change> {
+        self.change.take()
     }
 
     /// Whether the traffic can afford a retry after a failure; if so, it is spent.
@@ -327,11 +356,6 @@ impl Lane {
     /// How long connecting takes, as measured: tickets due within it, and half as much again, are told to prepare.
     pub fn set_connect_time(&mut self, measured: Duration) {
         self.lead = (measured * 3 / 2).clamp(LEAD_MIN, FIRST_LEAD);
-    }
-
-    /// The settings it was made with.
-    pub fn policy(&self) -> &LanePolicy {
-        &self.policy
     }
 
     /// What it looks like at `now`.
@@ -400,6 +424,7 @@ impl Lane {
             round,
             since: now,
             stage: Stage::Reserved,
+            health: Health::Neither,
         })
     }
 
@@ -425,14 +450,18 @@ impl Lane {
     /// Tells the tickets whose turn is near; answers when the next one will be.
     fn call_near(&mut self, now: Instant, calls: &mut Vec<Call>) -> Option<Instant> {
         let (mut near, mut ahead, mut wake) = (Vec::new(), 0, None);
-        for id in self.queue.in_order().take(CALLED_MAX) {
+        // A connection to an upstream that is ill is a burden on it, and one that fails is an attempt that was wasted.
+        let callable = match self.breaker.state(now) {
+            State::Closed => CALLED_MAX,
+            State::Open { .. } => 1,
+            State::HalfOpen { free } => CALLED_MAX.min(free as usize),
+        };
+        for id in self.queue.in_order().take(callable) {
             let cost = self.queue.entry(id).map_or(1, |e| e.cost);
             let lead = if ahead == 0 { FIRST_LEAD } else { self.lead };
             let (due, cause) = self.predict_after(ahead, cost, now);
             if due > now.after(lead) {
-                // What depends on other turns is only known when they move, and the lane is stepped then.
-                let is_known = cause != Cause::Places && !self.bucket.is_reserved();
-                wake = is_known.then(|| due.before(lead).max(now.after(WRITING)));
+                wake = self.comes_by_itself(cause).then(|| due.before(lead).max(now.after(WRITING)));
                 break;
             }
             near.push(id);
@@ -444,6 +473,16 @@ impl Lane {
             }
         }
         wake
+    }
+
+    /// Whether a turn that waits for this comes without anything else happening, at an instant that does not move. What
+    /// depends on other turns is only known when they move.
+    fn comes_by_itself(&self, cause: Cause) -> bool {
+        match cause {
+            Cause::Limits | Cause::Hold => !self.bucket.is_reserved(),
+            Cause::Breaker => true,
+            Cause::Places => false,
+        }
     }
 
     fn answered(&mut self, turn: &Turn, now: Instant) {

@@ -127,7 +127,8 @@ impl Queue {
     }
 
     /// Clients that are remembered.
-    pub fn clients(&self) -> usize {
+    #[cfg(test)]
+    fn clients(&self) -> usize {
         self.clients.len()
     }
 

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sopan_core::breaker::Health;
+use sopan_core::breaker::{Change, Health};
 use sopan_core::lane::{self, Call, Enter, Lane, Refusal, Snapshot, Visit};
 use sopan_core::queue::{Entry, TicketId};
 use sopan_core::time::Instant;
@@ -118,9 +118,9 @@ impl Dispatcher {
         })
     }
 
-    /// An attempt failed before it had a turn.
+    /// An attempt failed before it had a turn: no connection could be made.
     pub(crate) fn unconnected(&self) {
-        self.act(|shared, now| shared.lane.unconnected(now));
+        self.act(|shared, now| shared.lane.unconnected(None, now));
     }
 
     /// Whether the traffic affords a retry; if so, it is spent now.
@@ -170,10 +170,14 @@ impl Dispatcher {
         self.holds.store(shared.lane.holds(), Ordering::Release);
         let sooner = next < shared.armed;
         shared.armed = shared.armed.min(next);
+        let change = shared.lane.take_change();
         drop(shared);
         wakers.into_iter().for_each(Waker::wake);
         if sooner {
             self.bell.notify_one();
+        }
+        if let Some(change) = change {
+            log_change(change, now);
         }
         done
     }
@@ -189,6 +193,19 @@ impl Dispatcher {
         wakers.into_iter().for_each(Waker::wake);
         next
     }
+}
+
+/// Says how the breaker's state has changed.
+fn log_change(change: Change, now: Instant) {
+    let (until, what) = match change {
+        Change::Reset => {
+            return tracing::info!(breaker = "closed", "the upstream answers again: the breaker is closed");
+        }
+        Change::Tripped { until } => (until, "the upstream fails too often"),
+        Change::Reopened { until } => (until, "the upstream still fails"),
+    };
+    let open_s = until.until(now).as_secs_f64();
+    tracing::warn!(breaker = "open", open_s, "{what}: the breaker is open, nothing is sent for {open_s:.2} s");
 }
 
 impl Drop for Dispatcher {
@@ -286,8 +303,14 @@ impl Ticket {
     pub(crate) fn ready(&self, ready: bool) {
         self.dispatcher.act(|shared, now| {
             shared.lane.ready(self.id, ready);
-            self.waiter.0.lock().alarm = if ready { shared.lane.due(self.id, now) } else { None };
+            self.set_alarm(shared, ready, now);
         });
+    }
+
+    /// What is due already waits for something else to happen, and is told then.
+    fn set_alarm(&self, shared: &Shared, ready: bool, now: Instant) {
+        let due = if ready { shared.lane.due(self.id, now) } else { None };
+        self.waiter.0.lock().alarm = due.filter(|due| *due > now);
     }
 
     /// When to [`Ticket::look`].
@@ -300,11 +323,7 @@ impl Ticket {
     /// A ticket that sleeps until its own turn wakes in the task that will send, on the worker that holds its connection: one
     /// wake-up, where the loop's would be two, and on a busy machine each can be milliseconds late.
     pub(crate) fn look(&self) {
-        self.dispatcher.act(|shared, now| {
-            let due = shared.lane.due(self.id, now).unwrap_or(Instant::NEVER);
-            // One that is due already waits for another to write; the lane is stepped then.
-            self.waiter.0.lock().alarm = Some(if due > now { due } else { now.after(ALARM_GRACE) });
-        });
+        self.dispatcher.act(|shared, now| self.set_alarm(shared, true, now));
     }
 
     /// Counts bytes that were read ahead; answers whether more may be.
@@ -355,11 +374,24 @@ impl Turn {
 
     /// Its answer has come, or will not come.
     pub(crate) fn settle(&mut self, health: Health, hold: Option<Duration>) {
-        self.dispatcher.act(|shared, now| {
+        let begun = self.dispatcher.act(|shared, now| {
+            let was_held = shared.lane.held_until().is_some();
             if let Some(turn) = &mut self.turn {
                 shared.lane.settle(turn, health, hold, now);
             }
+            let end = shared.lane.held_until().filter(|_| !was_held);
+            end.map(|end| end.until(now).as_secs_f64())
         });
+        if let Some(hold_s) = begun.filter(|hold_s| *hold_s > 0.0) {
+            tracing::info!(hold_s, "the upstream asks for a pause: nothing is sent for {hold_s:.2} s");
+        }
+    }
+
+    /// No connection could be made for it.
+    pub(crate) fn unconnected(mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.dispatcher.act(|shared, now| shared.lane.unconnected(Some(turn), now));
+        }
     }
 
     /// The body of its answer broke off.

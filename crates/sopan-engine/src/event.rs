@@ -19,7 +19,7 @@ pub struct Event<'a> {
     pub refused: Option<&'static str>,
     /// How long it waited: for turns, and before retries.
     pub wait: Duration,
-    /// Attempts that had a turn.
+    /// Attempts, those included that failed to connect.
     pub attempts: u32,
     /// How long the upstream took, over all attempts, from the written head to the answer's.
     pub upstream: Duration,
@@ -31,10 +31,21 @@ pub struct Event<'a> {
     pub whole: bool,
 }
 
+/// What became of one sending of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempted<'a> {
+    /// An attempt with an outcome.
+    Ended(&'a Outcome),
+    /// Nobody waited for its outcome any more: the client left, broke off its request, or had no time left to wait.
+    Left,
+    /// An idle connection was closed just as it was used again. That is no attempt, and the request goes out once more.
+    Stale,
+}
+
 /// Is told what happens. Called on the request's own path, so it must be quick and must not block.
 pub trait Observer: fmt::Debug + Send + Sync + 'static {
-    /// An attempt has ended.
-    fn attempted(&self, outcome: &Outcome);
+    /// A sending has ended, or an attempt that did not come so far.
+    fn attempted(&self, attempted: Attempted<'_>);
     /// An exchange has ended.
     fn ended(&self, event: &Event<'_>);
 }
@@ -44,6 +55,6 @@ pub trait Observer: fmt::Debug + Send + Sync + 'static {
 pub struct Unobserved;
 
 impl Observer for Unobserved {
-    fn attempted(&self, _: &Outcome) {}
+    fn attempted(&self, _: Attempted<'_>) {}
     fn ended(&self, _: &Event<'_>) {}
 }

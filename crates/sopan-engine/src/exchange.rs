@@ -12,9 +12,11 @@
 //! written, the connection to the upstream.
 
 mod answer;
+mod attempt;
 mod collect;
 mod end;
 mod keep;
+pub(crate) mod log;
 mod send;
 mod story;
 mod turn;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::RETRY_AFTER;
 use http::{HeaderName, Method, Request, Response, StatusCode, Uri};
 use sopan_core::breaker::Health;
 use sopan_core::headers::strip_hop_by_hop;
@@ -36,6 +39,7 @@ use sopan_core::time::Instant;
 
 use crate::body::{Body, Source};
 use crate::dispatcher::Turn;
+use crate::event::Attempted;
 use crate::refusal::{Failure, Refusal};
 use crate::transport::Conn;
 use crate::upstream::Upstream;
@@ -141,6 +145,8 @@ struct Past {
     last_status: Option<StatusCode>,
     /// The pause that the last attempt was answered with.
     hold: Option<Duration>,
+    /// Whether it had a `Retry-After`, usable or not.
+    says_when: bool,
     /// When the retry that is not sent yet was taken from the lane's budget.
     withdrawn: Option<Instant>,
 }
@@ -282,7 +288,7 @@ impl<'a> Exchange<'a> {
     /// What follows an attempt, for this exchange and for its lane.
     fn decide(&mut self, failed: Failed) -> Verdict {
         let outcome = failed.outcome;
-        self.upstream.observer.attempted(&outcome);
+        self.upstream.observer.attempted(Attempted::Ended(&outcome));
         let decision = if is_good(&outcome) {
             Decision { verdict: Verdict::Done, hold: None }
         } else {
@@ -303,10 +309,11 @@ impl<'a> Exchange<'a> {
             return Verdict::Done;
         }
         self.refund_retry();
+        let says_when = self.response.as_ref().is_some_and(|response| response.headers().contains_key(RETRY_AFTER));
         let failed_certificate = failed.failure == Some(Failure::Certificate);
         let reason = if failed.reason.is_empty() { outcome.to_string() } else { failed.reason };
         let past = self.past();
-        (past.last, past.hold) = (Some(Failed { reason, ..failed }), decision.hold);
+        (past.last, past.hold, past.says_when) = (Some(Failed { reason, ..failed }), decision.hold, says_when);
         match decision.verdict {
             Verdict::Again(_) if failed_certificate => Verdict::GiveUp(Why::Hopeless),
             Verdict::Again(again) if again.spends_budget => {
@@ -374,17 +381,6 @@ impl<'a> Exchange<'a> {
             self.waited(asked);
         }
         Next { visit: Visit::Again, since: resume, fresh: false }
-    }
-
-    fn log_wait(&self, wait: Duration) {
-        let Some(Failed { reason, .. }) = self.last() else { return };
-        let (attempt, wait_s) = (self.story.attempts, wait.as_secs_f64());
-        tracing::warn!(
-            attempt,
-            reason,
-            wait_s = (wait_s * 1000.0).round() / 1000.0,
-            "attempt {attempt} failed ({reason}); waiting {wait_s:.2} s before retrying"
-        );
     }
 
     /// Accounts for a wait that has just ended. One that the lane or the upstream asked for does not count in the time of

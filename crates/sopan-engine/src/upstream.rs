@@ -15,6 +15,7 @@ use crate::body::{Bounds, ReplayBudget};
 use crate::clock::Clock;
 use crate::dispatcher::Dispatcher;
 use crate::event::{Observer, Unobserved};
+use crate::exchange::log::Seldom;
 use crate::jitter::Jitter;
 use crate::transport::{Dial, Roots, Target, TlsError, Transport};
 
@@ -107,6 +108,7 @@ pub struct Upstream {
     pub(crate) jitter: Jitter,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) bounds: Bounds,
+    pub(crate) refusals: Seldom,
     arrivals: AtomicU64,
 }
 
@@ -150,6 +152,7 @@ impl Upstream {
             jitter,
             observer,
             bounds,
+            refusals: Seldom::default(),
             arrivals,
         };
         let background = async move {

@@ -251,12 +251,16 @@ impl Simulation {
     fn leave(&mut self) {
         let waiting: Vec<_> = self.model.waiting.keys().copied().collect();
         if let Some(id) = self.dice.pick(&waiting).copied() {
-            self.lane.leave(id);
-            self.model.leave(id);
-            self.model.forget_when_empty();
-            self.forget(id);
-            self.left += 1;
+            self.leave_as(id);
         }
+    }
+
+    fn leave_as(&mut self, id: TicketId) {
+        self.lane.leave(id);
+        self.model.leave(id);
+        self.model.forget_when_empty();
+        self.forget(id);
+        self.left += 1;
     }
 
     fn forget(&mut self, id: TicketId) {
@@ -266,6 +270,10 @@ impl Simulation {
 
     fn connect(&mut self) {
         if let Some(id) = self.dice.pick(&self.called).copied() {
+            if self.dice.one_in(15) {
+                self.leave_as(id);
+                return self.lane.unconnected(None, at(self.now));
+            }
             self.forget(id);
             self.lane.ready(id, true);
             self.ready.push(id);
@@ -295,6 +303,11 @@ impl Simulation {
             self.left += 1;
             return self.give_back(turn, entry);
         }
+        if self.dice.one_in(20) {
+            self.left += 1;
+            self.refund(&turn, entry);
+            return self.lane.unconnected(Some(turn), at(self.now));
+        }
         self.lane.written(&mut turn, at(self.now));
         self.sent.push((self.now, entry.cost));
         self.written.push(turn);
@@ -302,10 +315,14 @@ impl Simulation {
     }
 
     fn give_back(&mut self, turn: Turn, entry: Entry) {
+        self.refund(&turn, entry);
+        self.lane.finish(turn, at(self.now));
+    }
+
+    fn refund(&mut self, turn: &Turn, entry: Entry) {
         if turn.client.is_some() {
             self.model.refund(entry.client, entry.cost, entry.weight);
         }
-        self.lane.finish(turn, at(self.now));
     }
 
     fn answer(&mut self) {
@@ -322,6 +339,19 @@ impl Simulation {
         let hold = self.dice.one_in(25).then(|| self.dice.roll(400 * MS));
         self.lane.settle(&mut turn, health, hold.map(Duration::from_nanos), at(self.now));
         self.hold = self.hold.max(self.now + hold.unwrap_or(0));
+        if let Some(wait) = hold
+            && self.dice.one_in(2)
+        {
+            // The answer's body is slow, and the hold counts from its end.
+            self.now += self.dice.roll(5 * MS);
+            if self.lane.held_until().is_some() {
+                self.hold = self.hold.max(self.now + wait);
+            }
+            self.lane.prolong_hold(Duration::from_nanos(wait), at(self.now));
+        }
+        if self.dice.one_in(15) {
+            self.lane.cut(&turn, at(self.now));
+        }
         self.answered.push(turn);
     }
 
@@ -357,6 +387,8 @@ impl Simulation {
                 match call {
                     Call::Prepare(id) => {
                         assert!(self.model.waiting.contains_key(&id) && !self.called.contains(&id));
+                        let is_closed = self.lane.snapshot(at(self.now)).breaker == State::Closed;
+                        assert!(is_closed || self.model.next() == Some(id), "an ill upstream is not connected to");
                         self.called.push(id);
                     }
                     Call::Go(id, turn) => {
@@ -416,27 +448,28 @@ impl Simulation {
     }
 
     fn check_limits(&self) {
-        let limits = &self.lane.policy().limits;
+        let limits = &self.lane.policy.limits;
         for (i, (first, _)) in self.sent.iter().enumerate() {
-            let mut tokens = 0u128;
+            let (mut tokens, mut dearest) = (0u128, 0);
             for (last, cost) in &self.sent[i..] {
                 tokens += u128::from(*cost);
+                dearest = dearest.max(*cost);
                 for limit in limits {
-                    assert!(keeps(limit, tokens, last - first), "{limit}: {tokens} in {} ns", last - first);
+                    assert!(keeps(limit, tokens, dearest, last - first), "{limit}: {tokens} in {} ns", last - first);
                 }
             }
         }
     }
 }
 
-fn keeps(limit: &Limit, tokens: u128, span: u64) -> bool {
+fn keeps(limit: &Limit, tokens: u128, dearest: u32, span: u64) -> bool {
     match limit {
         Limit::Quota(quota) => tokens <= quota.count().into() || u128::from(span) >= quota.span().as_nanos(),
         Limit::Rate(rate) => {
             let (n, p) = rate.fraction();
             let late = crate::bucket::LATE_MAX.as_nanos() + 1;
             // A cost above the bucket leaves when it is full, so it counts as the burst.
-            tokens * p <= u128::from(rate.burst().max(2)) * p + (u128::from(span) + late) * u128::from(n)
+            tokens * p <= u128::from(rate.burst().max(dearest)) * p + (u128::from(span) + late) * u128::from(n)
         }
     }
 }

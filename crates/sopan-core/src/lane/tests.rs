@@ -567,8 +567,8 @@ fn a_probe_whose_client_leaves_makes_room_for_another() {
 #[test]
 fn failed_connections_and_broken_bodies_count_as_failures() {
     let mut world = world(&["1000/s burst 10"]);
-    world.lane.unconnected(at(0));
-    world.lane.unconnected(at(1));
+    world.lane.unconnected(None, at(0));
+    world.lane.unconnected(None, at(1));
     let name = world.come(2);
     let mut turn = world.turn(name);
     world.lane.written(&mut turn, at(2));
@@ -576,9 +576,75 @@ fn failed_connections_and_broken_bodies_count_as_failures() {
     world.lane.cut(&turn, at(4));
     world.lane.finish(turn, at(4));
     assert_eq!(world.lane.snapshot(at(4)).breaker, State::Closed, "the success in between ended the row");
-    world.lane.unconnected(at(5));
-    world.lane.unconnected(at(6));
+    world.lane.unconnected(None, at(5));
+    world.lane.unconnected(None, at(6));
     assert!(matches!(world.lane.snapshot(at(6)).breaker, State::Open { .. }));
+}
+
+#[test]
+fn an_answer_that_was_a_failure_by_its_head_is_no_second_one_when_its_body_breaks_off() {
+    let mut world = world(&["1000/s burst 10"]);
+    for now in 0..3 {
+        assert_eq!(world.lane.snapshot(at(now)).breaker, State::Closed);
+        let name = world.come(now);
+        let mut turn = world.turn(name);
+        world.lane.written(&mut turn, at(now));
+        world.lane.settle(&mut turn, Health::Failure, None, at(now));
+        world.lane.cut(&turn, at(now));
+        world.lane.finish(turn, at(now));
+    }
+    assert!(matches!(world.lane.snapshot(at(3)).breaker, State::Open { .. }));
+    assert!(matches!(world.lane.take_change(), Some(Change::Tripped { .. })));
+    assert_eq!(world.lane.take_change(), None);
+}
+
+#[test]
+fn an_ill_upstream_is_connected_to_by_its_probe_only_and_a_probe_that_cannot_connect_has_failed() {
+    let mut world = world(&["1000/s burst 10"]);
+    world.slow = true;
+    for _ in 0..3 {
+        world.lane.unconnected(None, at(0));
+    }
+    // Retries that can wait stay while it is open.
+    let names: Vec<_> = (11..15).collect();
+    names.iter().for_each(|name| world.enter(*name, 1, 100, Some(30_000), Visit::Again));
+    world.step(2_100);
+    world.told(&[Prepare(11)]);
+    world.ready(11, 2_100);
+    world.told(&[Go(11)]);
+    let turn = world.turn(11);
+    world.lane.unconnected(Some(turn), at(2_200));
+    world.step(2_200);
+    assert_eq!(world.lane.snapshot(at(2_200)).breaker, State::Open { until: at(4_200) });
+    world.step(4_200);
+    world.told(&[Prepare(12)]);
+    // Before it had a turn.
+    world.leave(12, 4_300);
+    world.lane.unconnected(None, at(4_300));
+    assert_eq!(world.lane.snapshot(at(4_300)).breaker, State::Open { until: at(6_300) });
+    world.step(6_300);
+    world.ready(13, 6_300);
+    world.succeed(13, 6_400);
+    world.told(&[Prepare(13), Go(13), Prepare(14)]);
+}
+
+#[test]
+fn a_ticket_knows_when_its_turn_comes_only_where_nothing_but_time_is_in_its_way() {
+    let due = |world: &World, name, now| world.lane.due(world.id(name), at(now));
+    let mut paced = world(&["10/s"]);
+    paced.come(0);
+    let (next, last) = (paced.come(0), paced.come(0));
+    assert_eq!((due(&paced, next, 0), due(&paced, last, 0)), (None, None), "who has the token may not use it");
+    paced.succeed(1, 0);
+    assert_eq!((due(&paced, next, 50), due(&paced, last, 50)), (Some(at(100)), Some(at(200))));
+    paced.lane.hold(Duration::from_secs(1), at(50));
+    assert_eq!((due(&paced, next, 60), due(&paced, last, 60)), (Some(at(1_050)), Some(at(1_150))));
+    let mut full = with(LanePolicy { limits: Vec::new(), max_in_flight: Some(1), ..exact() });
+    let name = full.come(0);
+    full.succeed(name, 1_000);
+    full.come(1_000);
+    let waits = full.come(1_000);
+    assert_eq!(due(&full, waits, 1_500), None, "what is only guessed moves");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The permission to send one request, and how far it has come.
 
-use crate::breaker::Permit;
+use crate::breaker::{Health, Permit};
 use crate::queue::ClientId;
 use crate::time::Instant;
 
@@ -17,6 +17,8 @@ pub struct Turn {
     pub(super) round: Option<u64>,
     pub(super) since: Instant,
     pub(super) stage: Stage,
+    /// How the upstream was, once its answer has come.
+    pub(super) health: Health,
 }
 
 /// How far a turn has come.
@@ -31,10 +33,5 @@ impl Turn {
     /// The number of holds when it was granted; if [`Lane::holds`] has grown since, it must not be written any more.
     pub fn holds(&self) -> u64 {
         self.holds
-    }
-
-    /// When it could first have gone by the lane's schedule; none if it never waited.
-    pub fn due(&self) -> Option<Instant> {
-        self.due
     }
 }

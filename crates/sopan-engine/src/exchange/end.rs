@@ -1,6 +1,5 @@
 //! The end of an exchange: which answer its client gets, and who is told.
 
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +10,7 @@ use super::answer::{AnswerBody, Passing, make_ours};
 use super::story::Told;
 use super::turn::Stop;
 use super::{Answer, End, Exchange, Failed, Past};
+use crate::event::Attempted;
 use crate::refusal::Refusal;
 
 impl Exchange<'_> {
@@ -35,15 +35,14 @@ impl Exchange<'_> {
         self.refund_retry();
         let may_have_acted = verdict == Verdict::GiveUp(Why::NotSafeToRepeat);
         let end = self.end(verdict);
+        self.log_end(&end);
         let Past { kept, last, last_status, .. } = *self.past.take().unwrap_or_default();
         // An answer that the request was not acted on would invite to send it again, where it may have been since.
         if let Some(kept) = kept.filter(|_| !may_have_acted) {
             return self.finish(kept.map(Some), end);
         }
         let refusal = match last {
-            Some(Failed { failure: Some(failure), outcome, reason }) => {
-                let attempt = self.story.attempts;
-                tracing::warn!(attempt, reason, "attempt {attempt} failed ({reason}); not retried: {}", Reason(&end));
+            Some(Failed { failure: Some(failure), outcome, .. }) => {
                 let outcome_unknown = outcome != Outcome::NotSent && !self.head.method().is_safe();
                 Refusal::Failed { failure, outcome_unknown, last_status }
             }
@@ -68,6 +67,9 @@ impl Exchange<'_> {
 
     pub(super) fn refuse(&mut self, refusal: Refusal) -> Answer {
         self.story.refused = Some(refusal.reason());
+        if matches!(refusal, Refusal::Lane(_) | Refusal::TotalTimeout { .. }) {
+            self.log_refusal(&refusal);
+        }
         self.finish(refusal.response().map(Some), End::Refused(refusal))
     }
 
@@ -88,6 +90,7 @@ impl Exchange<'_> {
             return self.fail(verdict);
         };
         let end = self.end(verdict);
+        self.log_end(&end);
         make_ours(&mut response);
         self.story.tell(&mut response);
         let uri = std::mem::take(self.head.uri_mut());
@@ -106,19 +109,10 @@ impl Drop for Exchange<'_> {
     fn drop(&mut self) {
         self.refund_retry();
         // If it has not been told yet, the client has left: there was nobody to answer.
+        if self.story.sent.is_some() {
+            self.upstream.observer.attempted(Attempted::Left);
+        }
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
         self.story.ended(self.upstream, self.head.method(), uri, 0, false);
-    }
-}
-
-/// Why an exchange was given up, for the log.
-struct Reason<'a>(&'a End);
-
-impl fmt::Display for Reason<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            End::GaveUp { why, .. } => why.fmt(f),
-            End::Done | End::Refused(_) => f.write_str("it is no failure that is repeated"),
-        }
     }
 }

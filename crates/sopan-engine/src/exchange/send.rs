@@ -5,11 +5,9 @@ use std::pin::pin;
 use std::task::Poll;
 
 use http::Response;
-use sopan_core::retry::Outcome;
 
-use super::{Exchange, Failed};
-use crate::refusal::Failure;
-use crate::transport::{Lost, WireError};
+use super::Exchange;
+use crate::transport::Lost;
 
 /// No answer's head came.
 #[derive(Debug)]
@@ -50,7 +48,9 @@ impl Exchange<'_> {
                 }
                 loop {
                     let ends = deadline.map_or(attempt_ends, |total| total.min(attempt_ends));
-                    if timer.poll(clock, ends, cx).is_pending() {
+                    // The clock itself is asked too: a timer that is polled after much was read says "pending" to a task that
+                    // has used up its share.
+                    if timer.poll(clock, ends, cx).is_pending() && clock.now() < ends {
                         return Poll::Pending;
                     }
                     let moved = body.take_moved();
@@ -73,15 +73,4 @@ impl Exchange<'_> {
         story.heard(clock);
         result
     }
-}
-
-/// What a lost attempt came to.
-pub(super) fn lost_attempt(lost: &Lost) -> Failed {
-    let failure = match &lost.error {
-        WireError::HeadTooLarge => Failure::HeadTooLarge,
-        WireError::Garbage(_) => Failure::Garbage,
-        WireError::Io(_) | WireError::Closed | WireError::Request(_) => Failure::Terminated,
-    };
-    let outcome = if lost.sent { Outcome::Broken } else { Outcome::NotSent };
-    Failed { outcome, failure: Some(failure), reason: format!("{outcome}: {}", lost.error) }
 }

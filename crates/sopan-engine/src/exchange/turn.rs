@@ -8,17 +8,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::EXPECT;
-use sopan_core::breaker::Health;
 use sopan_core::lane::{self, Visit};
-use sopan_core::retry::Outcome;
 use sopan_core::time::Instant;
 
-use super::send::{Unanswered, lost_attempt};
-use super::{Attempt, Exchange, Failed, Next};
+use super::{Exchange, Next};
 use crate::body::{Body, BodyError};
 use crate::clock::Timer;
 use crate::dispatcher::{Entered, News, Ticket, Turn};
-use crate::refusal::Failure;
 use crate::transport::{Conn, ConnectFailure, Transport};
 
 /// Why an exchange gets no turn.
@@ -36,7 +32,7 @@ pub(super) enum Stop {
 }
 
 /// Why there is no turn with a connection to use it on.
-enum NoTurn {
+pub(super) enum NoTurn {
     Stopped(Stop),
     Unconnected(ConnectFailure),
 }
@@ -48,66 +44,8 @@ impl From<Stop> for NoTurn {
 }
 
 impl Exchange<'_> {
-    /// One attempt: a turn, a connection, and what came of sending.
-    pub(super) async fn attempt(&mut self, next: Next) -> Attempt {
-        match self.turn(next).await {
-            Ok(()) => {}
-            Err(NoTurn::Stopped(stop)) => return Attempt::Stopped(stop),
-            Err(NoTurn::Unconnected(failure)) => {
-                self.turn = None;
-                self.story.attempts += 1;
-                self.upstream.dispatcher.unconnected();
-                return Attempt::Failed(unconnected(&failure));
-            }
-        }
-        self.story.attempts += 1;
-        match self.send().await {
-            Ok(response) => {
-                self.response = Some(response);
-                Attempt::Answered
-            }
-            Err(unanswered) => {
-                let attempt = self.unanswered(&unanswered);
-                self.let_go();
-                attempt
-            }
-        }
-    }
-
-    fn unanswered(&mut self, unanswered: &Unanswered) -> Attempt {
-        if let Some(error) = self.body.error() {
-            self.settle(Health::Neither, None);
-            return Attempt::Stopped(Stop::Body(error));
-        }
-        let failed = match unanswered {
-            Unanswered::TotalTimeout { was_fair } => {
-                self.upstream.observer.attempted(&Outcome::TimedOut);
-                self.settle(if *was_fair { Health::Failure } else { Health::Neither }, None);
-                return Attempt::Stopped(Stop::TotalTimeout { sent: true });
-            }
-            Unanswered::TimedOut => {
-                Failed { outcome: Outcome::TimedOut, failure: Some(Failure::ResponseTimeout), reason: String::new() }
-            }
-            Unanswered::Lost(lost) => {
-                let repeatable = !lost.sent || self.is_repeatable();
-                if lost.stale && repeatable && self.body.is_replayable() {
-                    self.story.attempts -= 1;
-                    return Attempt::Stale;
-                }
-                lost_attempt(lost)
-            }
-        };
-        if failed.outcome != Outcome::NotSent {
-            self.settle(Health::of(&failed.outcome), None);
-        } else {
-            self.turn = None;
-            self.upstream.dispatcher.unconnected();
-        }
-        Attempt::Failed(failed)
-    }
-
     /// Waits for a turn, and has a connection when it comes.
-    async fn turn(&mut self, next: Next) -> Result<(), NoTurn> {
+    pub(super) async fn turn(&mut self, next: Next) -> Result<(), NoTurn> {
         let Next { mut visit, since, fresh } = next;
         loop {
             let begun = self.now();
@@ -155,15 +93,6 @@ impl Exchange<'_> {
             self.upstream.dispatcher.set_connect_time(self.upstream.transport.connect_time());
         }
     }
-
-    /// Whether the upstream may get it twice.
-    pub(super) fn is_repeatable(&self) -> bool {
-        self.head.method().is_idempotent() || self.has_key()
-    }
-
-    pub(super) fn has_key(&self) -> bool {
-        self.head.headers().contains_key(super::IDEMPOTENCY_KEY)
-    }
 }
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Box<Conn>, ConnectFailure>> + Send>>;
@@ -199,7 +128,13 @@ impl Waiting {
             }
             loop {
                 match self.ticket.poll_news(cx) {
-                    Poll::Ready(News::Go(turn)) => return Poll::Ready(Ok((turn, self.conn.take()))),
+                    // It may have been closed in the same moment; then there is time for another.
+                    Poll::Ready(News::Go(turn)) => {
+                        return Poll::Ready(Ok((
+                            turn,
+                            self.conn.take().and_then(|mut conn| conn.is_alive(cx).then_some(conn)),
+                        )));
+                    }
                     Poll::Ready(News::Refused(refusal)) => return Poll::Ready(Err(Stop::Refused(refusal).into())),
                     Poll::Ready(News::Prepare) => self.prepare(),
                     Poll::Pending => {}
@@ -268,30 +203,5 @@ impl Drop for Waiting {
         if let Some(conn) = self.conn.take() {
             self.transport.put(conn);
         }
-    }
-}
-
-fn unconnected(failure: &ConnectFailure) -> Failed {
-    let (kind, reason) = match failure {
-        ConnectFailure::TimedOut | ConnectFailure::Deadline => {
-            (Failure::ConnectTimeout, "no connection in time".to_owned())
-        }
-        ConnectFailure::Unresolvable(error) => (Failure::Unresolvable, error.to_string()),
-        ConnectFailure::Io(error) => (of_io(error), error.to_string()),
-    };
-    Failed { outcome: Outcome::NotSent, failure: Some(kind), reason: format!("connection failed: {reason}") }
-}
-
-fn of_io(error: &io::Error) -> Failure {
-    if let Some(tls) = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
-        return if matches!(tls, rustls::Error::InvalidCertificate(_)) { Failure::Certificate } else { Failure::Tls };
-    }
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => Failure::Refused,
-        io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
-            Failure::Terminated
-        }
-        io::ErrorKind::TimedOut => Failure::ConnectTimeout,
-        _ => Failure::Unreachable,
     }
 }

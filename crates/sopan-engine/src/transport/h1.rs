@@ -35,6 +35,8 @@ use head::Incoming;
 
 /// The largest head of an answer.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Interim answers (1xx) to one request; more say nothing and never end.
+const INTERIM_MAX: u32 = 100;
 /// What is read at once of a head, and of a body.
 const HEAD_READ: usize = 8 * 1024;
 const BODY_READ: usize = 64 * 1024;
@@ -48,6 +50,8 @@ pub(crate) struct Conn {
     read: BytesMut,
     /// Bytes of `read` in which the end of a head has been looked for in vain.
     scanned: usize,
+    /// Interim answers to this request.
+    interim: u32,
     encoder: Encoder,
     /// Whether the stream may still keep some of what was written to it, as TLS does when the kernel takes no more.
     unflushed: bool,
@@ -108,6 +112,7 @@ impl Conn {
             clock,
             read: BytesMut::new(),
             scanned: 0,
+            interim: 0,
             encoder: Encoder::default(),
             unflushed: false,
             decoder: Decoder::Done,
@@ -184,6 +189,7 @@ impl Conn {
     ) -> Result<Response<()>, Lost> {
         self.encoder.start(head, body);
         (self.first_write, self.has_received, self.keeps, self.scanned) = (None, false, true, 0);
+        self.interim = 0;
         let is_head = head.method() == http::Method::HEAD;
         let (mut told, mut broke) = (false, None);
         let answer = poll_fn(|cx| {
@@ -315,7 +321,9 @@ impl Conn {
             return Err(WireError::Garbage("it switches protocols unasked"));
         }
         if status.is_informational() {
-            return Ok(None);
+            self.interim += 1;
+            let is_flood = self.interim > INTERIM_MAX;
+            return if is_flood { Err(WireError::Garbage("too many interim answers")) } else { Ok(None) };
         }
         self.keeps = incoming.keeps;
         self.decoder = incoming.decoder;

@@ -156,7 +156,7 @@ async fn a_stale_connection_is_no_failure_where_it_is_safe_to_ask_again() {
         is_within(got.head_at, ms(10), ms(11));
         assert_eq!((got.status(), connections(&bench).split_off(2)), (200, vec![2, 3]));
         assert!(got.field("server-timing").unwrap().contains("attempts;desc=\"1\""));
-        assert_eq!(bench.seen.outcomes(), ["HTTP 200"; 3]);
+        assert_eq!(bench.seen.outcomes(), ["HTTP 200", "HTTP 200", "Stale", "HTTP 200"]);
         assert_eq!(log.warnings(), [""; 0]);
         assert!(bench.upstream.requests()[2..].iter().all(|request| request.body == body));
         bench.is_at_rest();

@@ -9,6 +9,7 @@ use sopan_engine::body::Source;
 use sopan_engine::exchange::End;
 use sopan_engine::refusal::Refusal;
 use sopan_fake::script::{Answer, Request};
+use tracing::Level;
 
 use crate::support::lines::Line;
 use crate::support::log::Log;
@@ -232,7 +233,8 @@ async fn every_wait_before_a_retry_is_a_warning_before_it_starts() {
     settled().await;
     assert_eq!(log.warnings(), ["attempt 1 failed (HTTP 429); waiting 1.00 s before retrying"]);
     assert_eq!(exchange.await.unwrap().status(), 200);
-    let entries: Vec<_> = log.entries().into_iter().map(|entry| (entry.fields, entry.message)).collect();
+    let warnings = log.entries().into_iter().filter(|entry| entry.level == Level::WARN);
+    let entries: Vec<_> = warnings.map(|entry| (entry.fields, entry.message)).collect();
     let expected = [
         ("1", "HTTP 429", "1", "1.00"),
         // And more of what was wrong with it.
@@ -244,7 +246,7 @@ async fn every_wait_before_a_retry_is_a_warning_before_it_starts() {
     for ((fields, message), (attempt, begins, wait_s, shown)) in entries.into_iter().zip(expected) {
         let reason = &fields["reason"];
         assert!(reason == begins || (begins.ends_with(' ') && reason.starts_with(begins)), "{reason}");
-        assert_eq!(fields["attempt"], attempt);
+        assert_eq!((&*fields["attempt"], &*fields["method"], &*fields["target"]), (attempt, "GET", "/x"));
         assert_eq!(fields["wait_s"].parse::<f64>().unwrap(), wait_s.parse::<f64>().unwrap());
         assert_eq!(message, format!("attempt {attempt} failed ({reason}); waiting {shown} s before retrying"));
     }
@@ -620,4 +622,45 @@ async fn a_program_gets_its_body_sent_again_however_long_it_is() {
     assert_eq!(bench.send(http::Request::from_parts(parts, body_source)).await.status(), 200);
     assert!(bench.upstream.requests().iter().all(|request| request.body == body));
     assert_eq!(bench.upstream.arrivals(), 3);
+}
+
+/// Everything that decides about requests is said once, and no secret with it.
+#[tokio::test(start_paused = true)]
+async fn what_the_lane_does_and_why_it_gives_up_is_logged() {
+    let script = |request: &Request| match request.number {
+        1 => Answer::status(429).header("Retry-After", "100"),
+        2..=4 => Answer::status(500),
+        _ => Answer::json(200, "{}"),
+    };
+    let log = Log::keep();
+    let bench = Bench::new(script, |settings| {
+        (settings.retry.max_retries, settings.lane.wait_max) = (0, Some(s(10)));
+        settings.breaker.on = true;
+        (settings.breaker.failures, settings.breaker.min_span) = (3, s(0));
+    });
+    bench.get("/x?api_key=SECRET").await;
+    for _ in 0..5 {
+        assert_eq!(bench.get("/x").await.status(), 503);
+    }
+    tokio::time::sleep(s(100)).await;
+    for _ in 0..3 {
+        assert_eq!(bench.get("/x").await.status(), 500);
+    }
+    tokio::time::sleep(s(10)).await;
+    assert_eq!(bench.get("/x").await.status(), 200);
+    let lines: Vec<_> = log.entries().into_iter().map(|entry| format!("{} {}", entry.level, entry.message)).collect();
+    let spent = "not retried: limit of 0 retries reached";
+    let expected = [
+        "INFO the upstream asks for a pause: nothing is sent for 100.00 s".to_owned(),
+        "INFO attempt 1 failed (HTTP 429); not retried: ".to_owned(),
+        "WARN GET /x refused: ".to_owned(),
+        format!("INFO attempt 1 failed (HTTP 500); {spent}"),
+        format!("INFO attempt 1 failed (HTTP 500); {spent}"),
+        "WARN the upstream fails too often: the breaker is open, nothing is sent for 10.00 s".to_owned(),
+        format!("INFO attempt 1 failed (HTTP 500); {spent}"),
+        "INFO the upstream answers again: the breaker is closed".to_owned(),
+    ];
+    assert_eq!(lines.len(), expected.len(), "{lines:#?}");
+    lines.iter().zip(&expected).for_each(|(line, begins)| assert!(line.starts_with(begins), "{line}, not {begins}"));
+    assert!(log.entries().iter().all(|entry| !format!("{entry:?}").contains("SECRET")));
 }

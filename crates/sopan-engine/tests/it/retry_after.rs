@@ -89,13 +89,13 @@ async fn every_form_means_the_same_wait_read_alone_and_on_the_way() {
 #[tokio::test(start_paused = true)]
 async fn zero_is_an_instruction_and_no_instruction_is_the_backoff() {
     let fixed = |settings: &mut Settings| (settings.retry.backoff_base, settings.retry.backoff_cap) = (s(2), s(2));
-    for (value, wait, logged) in [
+    for (value, wait, logged, said) in [
         // The floor under zero is `min_wait`.
-        (Some("0"), s(1), "1.00"),
-        (Some("000"), s(1), "1.00"),
-        (None, s(2), "2.00"),
-        (Some("abc"), s(2), "2.00"),
-        (Some(""), s(2), "2.00"),
+        (Some("0"), s(1), "1.00", "0 s"),
+        (Some("000"), s(1), "1.00", "0 s"),
+        (None, s(2), "2.00", "none"),
+        (Some("abc"), s(2), "2.00", "unusable"),
+        (Some(""), s(2), "2.00", "unusable"),
     ] {
         let log = Log::keep();
         let field = value.map(|value| ("Retry-After", value.to_owned()));
@@ -103,6 +103,8 @@ async fn zero_is_an_instruction_and_no_instruction_is_the_backoff() {
         is_just(wait_before_the_second(&bench).await, wait);
         let line = format!("attempt 1 failed (HTTP 429); waiting {logged} s before retrying");
         assert_eq!(log.warnings(), [line], "{value:?}");
+        let fields = log.entries().into_iter().map(|entry| entry.fields).find(|fields| fields.contains_key("wait_s"));
+        assert_eq!(fields.unwrap()["retry_after"], said, "{value:?}");
     }
 }
 

@@ -19,10 +19,10 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use sopan_core::lane::Snapshot;
 use sopan_core::queue::ClientId;
-use sopan_core::retry::{Outcome, Why};
+use sopan_core::retry::Why;
 use sopan_engine::body::Source;
 use sopan_engine::clock::Clock;
-use sopan_engine::event::{Event, Observer};
+use sopan_engine::event::{Attempted, Event, Observer};
 use sopan_engine::exchange::{self, Answer, End, Inbound};
 use sopan_engine::jitter::Jitter;
 use sopan_engine::refusal::Refusal;
@@ -307,7 +307,7 @@ impl Got {
 /// What an observer was told.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    outcomes: Mutex<Vec<Outcome>>,
+    outcomes: Mutex<Vec<String>>,
     ended: Mutex<Vec<Ended>>,
 }
 
@@ -328,7 +328,7 @@ pub(crate) struct Ended {
 impl Seen {
     /// The attempts, in the words of the log.
     pub(crate) fn outcomes(&self) -> Vec<String> {
-        self.outcomes.lock().iter().map(ToString::to_string).collect()
+        self.outcomes.lock().clone()
     }
 
     pub(crate) fn ended(&self) -> Vec<Ended> {
@@ -337,8 +337,12 @@ impl Seen {
 }
 
 impl Observer for Seen {
-    fn attempted(&self, outcome: &Outcome) {
-        self.outcomes.lock().push(*outcome);
+    fn attempted(&self, attempted: Attempted<'_>) {
+        let what = match attempted {
+            Attempted::Ended(outcome) => outcome.to_string(),
+            other => format!("{other:?}"),
+        };
+        self.outcomes.lock().push(what);
     }
 
     fn ended(&self, event: &Event<'_>) {

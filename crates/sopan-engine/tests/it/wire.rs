@@ -36,6 +36,16 @@ async fn an_answer_is_the_same_in_whatever_pieces_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn interim_answers_without_end_are_not_listened_to() {
+    for (count, status) in [(100, 200), (101, 502)] {
+        let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(count);
+        let script = move |_: &Request| Answer::raw(format!("{interim}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+        let bench = Bench::new(script, |settings| settings.retry.max_retries = 0);
+        assert_eq!(bench.get("/x").await.status(), status, "{count}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answers_head_may_be_64_kib_and_no_more() {
     let head_of = |length: usize| {
         let start = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Long: ";

@@ -23,7 +23,7 @@ use sopan_core::headers::redact_url;
 use sopan_core::lane::Snapshot;
 use sopan_core::retry::Outcome;
 use sopan_engine::Upstream;
-use sopan_engine::event::{Event, Observer};
+use sopan_engine::event::{Attempted, Event, Observer};
 use sopan_engine::refusal::REASONS;
 
 use crate::log;
@@ -44,9 +44,14 @@ pub(crate) struct Metrics {
 }
 
 /// How attempts end; where in the list is told by [`attempt`].
-const ATTEMPTS: [&str; 8] = ["2xx", "3xx", "4xx", "429", "5xx", "not_sent", "broken", "timed_out"];
+const ATTEMPTS: [&str; 10] = ["2xx", "3xx", "4xx", "429", "5xx", "not_sent", "broken", "timed_out", "left", "stale"];
 
-fn attempt(outcome: &Outcome) -> usize {
+fn attempt(attempted: Attempted<'_>) -> usize {
+    let outcome = match attempted {
+        Attempted::Ended(outcome) => outcome,
+        Attempted::Left => return 8,
+        Attempted::Stale => return 9,
+    };
     match outcome {
         Outcome::Answered { status, .. } => match status.as_u16() {
             ..300 => 0,
@@ -84,7 +89,7 @@ impl Metrics {
     pub(crate) fn new(access_log: bool) -> Arc<Self> {
         let mut registry = Registry::with_prefix("sopan");
         registry.register("build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-        let help = "Requests sent upstream, by what came of them";
+        let help = "Requests sent upstream, by what came of them; left if nobody waited for it any more";
         let attempts = labelled(&mut registry, "attempts", help, "outcome", ATTEMPTS);
         let help =
             "Requests of clients that have ended, by the class of the status that they got; none if they left before";
@@ -138,8 +143,8 @@ fn labelled<const N: usize>(
 }
 
 impl Observer for Metrics {
-    fn attempted(&self, outcome: &Outcome) {
-        self.attempts[attempt(outcome)].inc();
+    fn attempted(&self, attempted: Attempted<'_>) {
+        self.attempts[attempt(attempted)].inc();
     }
 
     fn ended(&self, event: &Event<'_>) {
@@ -334,7 +339,7 @@ mod tests {
 
     #[test]
     fn every_outcome_is_counted_where_it_belongs() {
-        for (outcome, expected) in [
+        let outcomes = [
             (answered(200), "2xx"),
             (answered(304), "3xx"),
             (answered(404), "4xx"),
@@ -344,9 +349,11 @@ mod tests {
             (Outcome::NotSent, "not_sent"),
             (Outcome::Broken, "broken"),
             (Outcome::TimedOut, "timed_out"),
-        ] {
+        ];
+        let ended = outcomes.iter().map(|(outcome, expected)| (Attempted::Ended(outcome), *expected));
+        for (attempted, expected) in ended.chain([(Attempted::Left, "left"), (Attempted::Stale, "stale")]) {
             let metrics = Metrics::new(false);
-            metrics.attempted(&outcome);
+            metrics.attempted(attempted);
             let text = metrics.text();
             for other in ATTEMPTS {
                 let count = u8::from(other == expected);

@@ -22,6 +22,7 @@ use sopan_engine::clock::{Clock, Watchdog};
 use sopan_engine::exchange::{self, AnswerBody, AnswerError, Inbound};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::coop::unconstrained;
 
 use super::client::Clients;
 use super::drain::Drain;
@@ -73,10 +74,12 @@ pub(super) async fn serve(accepted: Accepted) {
     let service = service_fn(|request| request_of(&door, &phase, client, request));
     let io = TokioIo::new(ClientIo::new(Arc::clone(&stream), Arc::clone(&phase)));
     let mut connection = pin!(http1::Builder::new().max_buf_size(BUFFER_MAX).serve_connection(io, service));
-    let mut gone = pin!(io::gone(&stream));
+    // Both are asked after the connection, which may have used up the share of time of this task; they would say "pending".
+    let mut gone = pin!(unconstrained(io::gone(&stream)));
     let mut watchdog = Watchdog::default();
     let mut is_given_up = |cx: &mut Context<'_>| {
-        gone.as_mut().poll(cx).is_ready() || watchdog.poll(door.clock, phase.deadline(door.timeouts), cx).is_ready()
+        let late = unconstrained(poll_fn(|cx| watchdog.poll(door.clock, phase.deadline(door.timeouts), cx)));
+        gone.as_mut().poll(cx).is_ready() || pin!(late).poll(cx).is_ready()
     };
     let mut drain = door.drain.member();
     let drains = poll_fn(|cx| {

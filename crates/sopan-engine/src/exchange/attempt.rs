@@ -1,0 +1,131 @@
+//! One attempt: a turn, a connection, and what came of sending.
+
+use std::io;
+
+use sopan_core::breaker::Health;
+use sopan_core::retry::Outcome;
+
+use super::send::Unanswered;
+use super::turn::{NoTurn, Stop};
+use super::{Attempt, Exchange, Failed, Next};
+use crate::event::Attempted;
+use crate::refusal::Failure;
+use crate::transport::{ConnectFailure, Lost, WireError};
+
+impl Exchange<'_> {
+    /// Waits for a turn, sends, and waits for the answer's head.
+    pub(super) async fn attempt(&mut self, next: Next) -> Attempt {
+        match self.turn(next).await {
+            Ok(()) => {}
+            Err(NoTurn::Stopped(stop)) => return Attempt::Stopped(stop),
+            Err(NoTurn::Unconnected(failure)) => {
+                self.story.attempts += 1;
+                self.unconnected();
+                return Attempt::Failed(unconnected(&failure));
+            }
+        }
+        self.story.attempts += 1;
+        match self.send().await {
+            Ok(response) => {
+                self.response = Some(response);
+                Attempt::Answered
+            }
+            Err(unanswered) => {
+                let attempt = self.unanswered(&unanswered);
+                self.let_go();
+                attempt
+            }
+        }
+    }
+
+    fn unanswered(&mut self, unanswered: &Unanswered) -> Attempt {
+        if let Some(error) = self.body.error() {
+            self.upstream.observer.attempted(Attempted::Left);
+            self.settle(Health::Neither, None);
+            return Attempt::Stopped(Stop::Body(error));
+        }
+        let failed = match unanswered {
+            Unanswered::TotalTimeout { was_fair } => {
+                let (attempted, health) = if *was_fair {
+                    (Attempted::Ended(&Outcome::TimedOut), Health::Failure)
+                } else {
+                    (Attempted::Left, Health::Neither)
+                };
+                self.upstream.observer.attempted(attempted);
+                self.settle(health, None);
+                return Attempt::Stopped(Stop::TotalTimeout { sent: true });
+            }
+            Unanswered::TimedOut => {
+                Failed { outcome: Outcome::TimedOut, failure: Some(Failure::ResponseTimeout), reason: String::new() }
+            }
+            Unanswered::Lost(lost) => {
+                let repeatable = !lost.sent || self.is_repeatable();
+                if lost.stale && repeatable && self.body.is_replayable() {
+                    self.story.attempts -= 1;
+                    self.upstream.observer.attempted(Attempted::Stale);
+                    return Attempt::Stale;
+                }
+                lost_attempt(lost)
+            }
+        };
+        if failed.outcome != Outcome::NotSent {
+            self.settle(Health::of(&failed.outcome), None);
+        } else {
+            self.unconnected();
+        }
+        Attempt::Failed(failed)
+    }
+
+    /// No connection could be made, or it was lost before a byte was written.
+    fn unconnected(&mut self) {
+        match self.turn.take() {
+            Some(turn) => turn.unconnected(),
+            None => self.upstream.dispatcher.unconnected(),
+        }
+    }
+
+    /// Whether the upstream may get it twice.
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.head.method().is_idempotent() || self.has_key()
+    }
+
+    pub(super) fn has_key(&self) -> bool {
+        self.head.headers().contains_key(super::IDEMPOTENCY_KEY)
+    }
+}
+
+fn unconnected(failure: &ConnectFailure) -> Failed {
+    let (kind, reason) = match failure {
+        ConnectFailure::TimedOut | ConnectFailure::Deadline => {
+            (Failure::ConnectTimeout, "no connection in time".to_owned())
+        }
+        ConnectFailure::Unresolvable(error) => (Failure::Unresolvable, error.to_string()),
+        ConnectFailure::Io(error) => (of_io(error), error.to_string()),
+    };
+    Failed { outcome: Outcome::NotSent, failure: Some(kind), reason: format!("connection failed: {reason}") }
+}
+
+fn of_io(error: &io::Error) -> Failure {
+    if let Some(tls) = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
+        return if matches!(tls, rustls::Error::InvalidCertificate(_)) { Failure::Certificate } else { Failure::Tls };
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Failure::Refused,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
+            Failure::Terminated
+        }
+        io::ErrorKind::TimedOut => Failure::ConnectTimeout,
+        _ => Failure::Unreachable,
+    }
+}
+
+/// What a lost attempt came to.
+fn lost_attempt(lost: &Lost) -> Failed {
+    let failure = match &lost.error {
+        WireError::HeadTooLarge => Failure::HeadTooLarge,
+        WireError::Garbage(_) => Failure::Garbage,
+        WireError::Io(_) | WireError::Closed | WireError::Request(_) => Failure::Terminated,
+    };
+    let outcome = if lost.sent { Outcome::Broken } else { Outcome::NotSent };
+    Failed { outcome, failure: Some(failure), reason: format!("{outcome}: {}", lost.error) }
+}

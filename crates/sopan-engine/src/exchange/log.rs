@@ -1,0 +1,101 @@
+//! What an exchange logs, for whoever runs the program: every wait before a retry, every failure that is not retried, and
+//! now and then that requests are refused.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use sopan_core::headers::redact_url;
+use sopan_core::retry::Outcome;
+use sopan_core::time::Instant;
+
+use super::{End, Exchange, Failed};
+use crate::refusal::Refusal;
+
+/// Refusals come by the thousand where they come at all, so they are logged this far apart.
+const REFUSALS_APART: Duration = Duration::from_secs(10);
+
+impl Exchange<'_> {
+    /// A wait before a retry begins.
+    pub(super) fn log_wait(&self, wait: Duration) {
+        let Some(Failed { reason, outcome, .. }) = self.last() else { return };
+        let (attempt, wait_s) = (self.story.attempts, wait.as_secs_f64());
+        tracing::warn!(
+            attempt,
+            reason,
+            wait_s = thousandths(wait_s),
+            retry_after = self.retry_after(outcome),
+            method = self.head.method().as_str(),
+            target = self.shown_target(),
+            "attempt {attempt} failed ({reason}); waiting {wait_s:.2} s before retrying"
+        );
+    }
+
+    /// The exchange ends with a failure. Where the upstream answered, its client is told by that; where it did not, only
+    /// this line says what happened.
+    pub(super) fn log_end(&self, end: &End) {
+        let (End::GaveUp { why, .. }, Some(Failed { reason, outcome, failure })) = (end, self.last()) else { return };
+        let attempt = self.story.attempts;
+        let (retry_after, method, target) =
+            (self.retry_after(outcome), self.head.method().as_str(), self.shown_target());
+        if failure.is_some() {
+            tracing::warn!(attempt, reason, method, target, "attempt {attempt} failed ({reason}); not retried: {why}");
+        } else {
+            tracing::info!(
+                attempt,
+                reason,
+                retry_after,
+                method,
+                target,
+                "attempt {attempt} failed ({reason}); not retried: {why}"
+            );
+        }
+    }
+
+    /// sopan answers by itself, without an attempt.
+    pub(super) fn log_refusal(&self, refusal: &Refusal) {
+        let Some(count) = self.upstream.refusals.next(self.now()) else { return };
+        let more = if count > 1 { format!(" ({count} refused since the last such line)") } else { String::new() };
+        let (reason, detail) = (refusal.reason(), refusal.detail());
+        let (method, target) = (self.head.method().as_str(), self.shown_target());
+        tracing::warn!(reason, count, method, target, "{method} {target} refused: {detail}{more}");
+    }
+
+    /// What the upstream said of when to come again: a wait, nothing, or nothing that can be used.
+    fn retry_after(&self, outcome: &Outcome) -> Option<String> {
+        let Outcome::Answered { retry_after, .. } = outcome else { return None };
+        let says_when = self.past.as_ref().is_some_and(|past| past.says_when);
+        Some(match retry_after {
+            Some(wait) => format!("{} s", thousandths(wait.as_secs_f64())),
+            None if says_when => "unusable".to_owned(),
+            None => "none".to_owned(),
+        })
+    }
+
+    fn shown_target(&self) -> String {
+        redact_url(&self.original.as_deref().unwrap_or(self.head.uri()).to_string())
+    }
+}
+
+fn thousandths(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}
+
+/// Counts what is logged only now and then.
+#[derive(Debug, Default)]
+pub(crate) struct Seldom {
+    /// From when on the next line may come, in nanoseconds.
+    from: AtomicU64,
+    silent: AtomicU64,
+}
+
+impl Seldom {
+    /// One more; answers how many there were since the last line, if it is time for another.
+    fn next(&self, now: Instant) -> Option<u64> {
+        let (now, next) = (now.as_nanos(), now.after(REFUSALS_APART).as_nanos());
+        let count = self.silent.fetch_add(1, Relaxed) + 1;
+        let is_due = |from| (from <= now).then_some(next);
+        self.from.fetch_update(Relaxed, Relaxed, is_due).ok()?;
+        self.silent.fetch_sub(count, Relaxed);
+        Some(count)
+    }
+}

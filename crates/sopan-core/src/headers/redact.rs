@@ -38,7 +38,7 @@ pub fn is_secret(name: &HeaderName) -> bool {
 }
 
 /// A URL as it may be shown: without user and password, with `…` for every value of the query and for the fragment. Names
-/// in the query stay, since they tell what was asked.
+/// in the query stay, since they tell what was asked; what has no name may be a key, and is hidden.
 ///
 /// It takes any text, also one that is no URL, because it is needed to say so.
 ///
@@ -52,7 +52,8 @@ pub fn redact_url(url: &str) -> String {
     let (scheme, rest) = without_userinfo(url);
     let (rest, fragment) = split_at_first(rest, '#');
     let (place, query) = split_at_first(rest, '?');
-    let mut shown = format!("{scheme}{place}");
+    let segments: Vec<_> = place.split('/').map(redact_segment).collect();
+    let mut shown = format!("{scheme}{}", segments.join("/"));
     if let Some(query) = query {
         let items: Vec<_> = query.split('&').map(redact_item).collect();
         shown.push('?');
@@ -64,11 +65,20 @@ pub fn redact_url(url: &str) -> String {
     shown
 }
 
-/// `name=value` of a query, without the value. What has no `=` is a name alone.
+/// `name=value` of a query, without the value.
 fn redact_item(item: &str) -> String {
     match item.split_once('=') {
         Some((name, _)) => format!("{name}=…"),
-        None => item.to_owned(),
+        None if item.is_empty() => String::new(),
+        None => "…".to_owned(),
+    }
+}
+
+/// A part of a path. `user:password@` in it is of a URL that was mistyped.
+fn redact_segment(segment: &str) -> String {
+    match segment.rsplit_once('@') {
+        Some((before, after)) if before.contains(':') => format!("…@{after}"),
+        _ => segment.to_owned(),
     }
 }
 
@@ -141,6 +151,10 @@ mod tests {
         check("https://me:p?w@api.test/x", "https://api.test/x");
         check("https://me:p#w@api.test/x", "https://api.test/x");
         check("https:\\\\me:pw@api.test", "api.test");
+        check("http:/me:pw@api.test", "http:/…@api.test");
+        check("http:///me:pw@api.test", "http:///…@api.test");
+        check("ht!tp://me:pw@api.test", "ht!tp://…@api.test");
+        check("/me:pw@api.test", "/…@api.test");
     }
 
     #[test]
@@ -148,7 +162,7 @@ mod tests {
         check("https://api.test/v1?page=2&key=abc", "https://api.test/v1?page=…&key=…");
         check("/v1?key=abc", "/v1?key=…");
         check("/v1?a=1=2&b=", "/v1?a=…&b=…");
-        check("/v1?flag&a=1", "/v1?flag&a=…");
+        check("/v1?KEY&a=1", "/v1?…&a=…");
         check("/v1?", "/v1?");
         check("/v1?&&", "/v1?&&");
         check("/v1?next=http://me:pw@other.test/?x=1", "/v1?next=…");
@@ -229,7 +243,7 @@ mod tests {
         #[test]
         fn no_secret_comes_through_wherever_it_stands(
             host in "[a-z]{1,8}(:[0-9]{1,4})?",
-            path in "(/[a-z@:]{0,6}){0,3}",
+            path in "(/[a-z@]{0,6}|/[a-z:]{0,6}){0,3}",
             names in proptest::collection::vec("[a-z]{1,5}", 0..4),
             password in "[a-z@:]{0,3}SECRET[a-z:]{0,3}",
         ) {

@@ -111,6 +111,9 @@ pub async fn collect(upstream: &Arc<Upstream>, inbound: Inbound, sink: &mut dyn 
     failed.map_or(Ok(answer), Err)
 }
 
+/// The largest head of a request.
+const HEAD_BYTES_MAX: u64 = 64 * 1024;
+
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 struct Exchange<'a> {
@@ -274,6 +277,9 @@ impl<'a> Exchange<'a> {
     fn prepare(&mut self) -> Result<(), Refusal> {
         if *self.head.method() == Method::CONNECT {
             return Err(Refusal::Unsupported("CONNECT"));
+        }
+        if head_bytes(&self.head) > HEAD_BYTES_MAX {
+            return Err(Refusal::HeadTooLarge { max: HEAD_BYTES_MAX });
         }
         let target = self.upstream.target();
         match target.path(self.head.uri()) {

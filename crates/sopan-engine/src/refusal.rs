@@ -37,6 +37,11 @@ pub enum Refusal {
         /// Whether the upstream may have acted on the request.
         outcome_unknown: bool,
     },
+    /// The request's head is larger than is passed on.
+    HeadTooLarge {
+        /// The bound, in bytes.
+        max: u64,
+    },
     /// The client did not finish its request.
     Body(BodyError),
     /// The request cannot be passed on.
@@ -44,7 +49,7 @@ pub enum Refusal {
 }
 
 /// All values of [`Refusal::reason`], for whoever counts them.
-pub const REASONS: [&str; 9] = [
+pub const REASONS: [&str; 10] = [
     "queue-full",
     "wait-too-long",
     "waited-too-long",
@@ -52,6 +57,7 @@ pub const REASONS: [&str; 9] = [
     "upstream-failed",
     "upstream-timeout",
     "total-timeout",
+    "head-too-large",
     "request-incomplete",
     "unsupported",
 ];
@@ -126,8 +132,6 @@ impl fmt::Display for Failure {
 /// A refusal in words and numbers.
 struct Problem {
     status: StatusCode,
-    /// Tells the kinds of refusal apart, for programs and for tests.
-    reason: &'static str,
     error_type: &'static str,
     detail: String,
     retry_after: Option<u64>,
@@ -141,7 +145,7 @@ impl Refusal {
         let problem = self.problem();
         let title = problem.status.canonical_reason().unwrap_or("Error");
         let body = serde_json::json!({
-            "type": format!("urn:sopan:{}", problem.reason),
+            "type": format!("urn:sopan:{}", self.reason()),
             "title": title,
             "status": problem.status.as_u16(),
             "detail": problem.detail,
@@ -161,7 +165,18 @@ impl Refusal {
 
     /// The kind of refusal, as metrics and the `type` of the body name it.
     pub fn reason(&self) -> &'static str {
-        self.problem().reason
+        match self {
+            Self::Lane(lane::Refusal::QueueFull { .. } | lane::Refusal::BytesFull { .. }) => "queue-full",
+            Self::Lane(lane::Refusal::WaitTooLong { .. }) => "wait-too-long",
+            Self::Lane(lane::Refusal::WaitedTooLong { .. }) => "waited-too-long",
+            Self::Lane(lane::Refusal::BreakerOpen { .. }) => "breaker-open",
+            Self::Failed { failure, .. } if failure.status() == StatusCode::GATEWAY_TIMEOUT => "upstream-timeout",
+            Self::Failed { .. } | Self::NothingKept { .. } => "upstream-failed",
+            Self::TotalTimeout { .. } => "total-timeout",
+            Self::HeadTooLarge { .. } => "head-too-large",
+            Self::Body(_) => "request-incomplete",
+            Self::Unsupported(_) => "unsupported",
+        }
     }
 
     /// What happened and why, in a sentence without a final full stop.
@@ -176,11 +191,6 @@ impl Refusal {
                 let unknown = unknown("it", outcome_unknown);
                 Problem {
                     status: failure.status(),
-                    reason: if failure.status() == StatusCode::GATEWAY_TIMEOUT {
-                        "upstream-timeout"
-                    } else {
-                        "upstream-failed"
-                    },
                     error_type: failure.error_type(),
                     detail: format!("{failure}{unknown}{}", seen(last_status)),
                     retry_after: None,
@@ -188,14 +198,12 @@ impl Refusal {
             }
             Self::NothingKept { last_status } => Problem {
                 status: StatusCode::BAD_GATEWAY,
-                reason: "upstream-failed",
                 error_type: "http_response_incomplete",
                 detail: format!("the upstream did not answer well{}", seen(last_status)),
                 retry_after: None,
             },
             Self::TotalTimeout { outcome_unknown } => Problem {
                 status: StatusCode::GATEWAY_TIMEOUT,
-                reason: "total-timeout",
                 error_type: "http_response_timeout",
                 detail: format!(
                     "the time for the whole request (total_timeout) is over{}",
@@ -203,16 +211,20 @@ impl Refusal {
                 ),
                 retry_after: None,
             },
+            Self::HeadTooLarge { max } => Problem {
+                status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                error_type: "http_request_error",
+                detail: format!("the head of the request is larger than {max} bytes; send fewer or shorter fields"),
+                retry_after: None,
+            },
             Self::Body(error) => Problem {
                 status: StatusCode::REQUEST_TIMEOUT,
-                reason: "request-incomplete",
                 error_type: "http_request_error",
                 detail: error.to_string(),
                 retry_after: None,
             },
             Self::Unsupported(what) => Problem {
                 status: StatusCode::NOT_IMPLEMENTED,
-                reason: "unsupported",
                 error_type: "http_request_error",
                 detail: format!("{what} is not passed on"),
                 retry_after: None,
@@ -230,31 +242,31 @@ fn seen(last_status: Option<StatusCode>) -> String {
 }
 
 fn of_lane(refusal: lane::Refusal) -> Problem {
-    let (reason, error_type, detail, retry_after) = match refusal {
+    let (error_type, detail, retry_after) = match refusal {
         lane::Refusal::QueueFull { waiting, retry_after } => {
             let detail = format!("queue full: {waiting} requests wait already (waiting_max)");
-            ("queue-full", "proxy_internal_response", detail, retry_after)
+            ("proxy_internal_response", detail, retry_after)
         }
         lane::Refusal::BytesFull { bytes, retry_after } => {
             let detail = format!("queue full: waiting requests hold {bytes} bytes already (queue_bytes_max)");
-            ("queue-full", "proxy_internal_response", detail, retry_after)
+            ("proxy_internal_response", detail, retry_after)
         }
         lane::Refusal::WaitTooLong { predicted, allowed, cause, retry_after } => {
             let (predicted, allowed) = (rough(predicted), rough(allowed));
             let detail = format!("the request would wait {predicted} {}, and may wait {allowed}", for_cause(cause));
-            ("wait-too-long", "proxy_internal_response", detail, retry_after)
+            ("proxy_internal_response", detail, retry_after)
         }
         lane::Refusal::WaitedTooLong { cause, retry_after } => {
             let detail = format!("the request has waited {} for as long as it may", for_cause(cause));
-            ("waited-too-long", "proxy_internal_response", detail, retry_after)
+            ("proxy_internal_response", detail, retry_after)
         }
         lane::Refusal::BreakerOpen { retry_after } => {
             let detail =
                 format!("the upstream has failed too often; it is asked again in {retry_after} s (breaker open)");
-            ("breaker-open", "destination_unavailable", detail, retry_after)
+            ("destination_unavailable", detail, retry_after)
         }
     };
-    Problem { status: StatusCode::SERVICE_UNAVAILABLE, reason, error_type, detail, retry_after: Some(retry_after) }
+    Problem { status: StatusCode::SERVICE_UNAVAILABLE, error_type, detail, retry_after: Some(retry_after) }
 }
 
 fn for_cause(cause: Cause) -> &'static str {
@@ -302,6 +314,7 @@ mod tests {
             failed(Failure::ConnectTimeout),
             Refusal::NothingKept { last_status },
             Refusal::TotalTimeout { outcome_unknown: true },
+            Refusal::HeadTooLarge { max: 1 },
             Refusal::Body(BodyError::Broken),
             Refusal::Unsupported("CONNECT"),
         ];

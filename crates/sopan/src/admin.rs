@@ -13,7 +13,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -25,8 +25,8 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// A scraper or two, and somebody who looks.
 const CONNECTIONS_MAX: usize = 64;
-/// The longest that a request's head may take, and that a connection is kept without one.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a connection may take in all.
+const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// When no connection can be accepted (out of file descriptors, say), the next attempt comes after this.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
@@ -54,9 +54,10 @@ pub(crate) async fn serve(listener: TcpListener, metrics: Arc<Metrics>, stop: im
 
 async fn serve_socket(socket: TcpStream, router: Router) {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    // A connection that breaks is the scraper's business.
-    let _ = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(router)).await;
+    http.keep_alive(false);
+    // A connection that breaks is the scraper's business; one that does not read its answer would keep others out.
+    let served = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(router));
+    let _ = tokio::time::timeout(CONNECTION_TIME_MAX, served).await;
 }
 
 async fn show(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
@@ -97,5 +98,18 @@ mod tests {
         serving.await.unwrap();
         assert_eq!(idle.read(&mut [0]).await.unwrap_or(0), 0);
         TcpStream::connect(address).await.unwrap_err();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_keeps_others_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(serve(listener, Metrics::new(false), std::future::pending()));
+        let mut silent = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        assert!(get(address, "/healthz").await.ends_with("ok\n"));
+        serving.abort();
     }
 }

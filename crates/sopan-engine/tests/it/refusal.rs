@@ -115,6 +115,20 @@ async fn what_cannot_be_passed_on_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_head_may_be_64_kib_and_no_more() {
+    for (length, is_passed_on) in [(65_000, true), (70_000, false)] {
+        let bench = Bench::new(fine, |_| {});
+        let mut long = get("/x");
+        long.headers_mut().insert("x-long", "x".repeat(length).parse().unwrap());
+        let got = bench.send(long).await;
+        assert_eq!(bench.upstream.arrivals(), usize::from(is_passed_on));
+        if !is_passed_on {
+            check(&got, 431, "head-too-large", "http_request_error", false);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_what_belongs_to_the_request_reaches_the_upstream() {
     let bench = Bench::new(fine, |_| {});
     let mut inbound = get("http://elsewhere.test:99/a//b?x=%2f");

@@ -125,6 +125,9 @@ fn fail<T>(text: &str, why: impl Into<String>) -> Result<T, LimitError> {
 fn read_rate(text: &str) -> Result<Rate, LimitError> {
     let (rate, burst) = match text.split_once(" burst ") {
         Some((rate, burst)) => (rate.trim(), Some(burst.trim())),
+        None if text.ends_with(" burst") => {
+            return fail(text, "a burst needs a number; write for example 10/s burst 20");
+        }
         None => (text, None),
     };
     let Some((value, unit)) = rate.split_once('/') else { return fail(text, GRAMMAR) };
@@ -226,14 +229,21 @@ impl fmt::Display for Quota {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Margin(u32);
 
+/// A text that is not a margin, or a margin outside of what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a margin; write a percentage from 0% to 50%, for example 0.1%")]
+pub struct MarginError {
+    text: String,
+}
+
 impl Margin {
     /// A margin of so many millionths.
     ///
     /// # Errors
     /// More than half of the rate.
-    pub fn from_millionths(millionths: u32) -> Result<Self, LimitError> {
+    pub fn from_millionths(millionths: u32) -> Result<Self, MarginError> {
         if millionths > 500_000 {
-            return fail(&format!("{}%", f64::from(millionths) / 10_000.0), "the margin must be 0% to 50%");
+            return Err(MarginError { text: format!("{}%", f64::from(millionths) / 10_000.0) });
         }
         Ok(Self(millionths))
     }
@@ -251,15 +261,15 @@ impl Default for Margin {
 }
 
 impl FromStr for Margin {
-    type Err = LimitError;
+    type Err = MarginError;
 
-    fn from_str(text: &str) -> Result<Self, LimitError> {
-        let why = "write a percentage from 0% to 50%, for example 0.1%";
-        let Some((Decimal { billionths }, "")) = text.trim().strip_suffix('%').and_then(number) else {
-            return fail(text, why);
+    fn from_str(text: &str) -> Result<Self, MarginError> {
+        let read = || {
+            let (Decimal { billionths }, "") = number(text.trim().strip_suffix('%')?)? else { return None };
+            let millionths = billionths / 100_000; // 1 % is 10^9 billionths and 10^4 millionths
+            Self::from_millionths(u32::try_from(millionths).ok()?).ok()
         };
-        let millionths = billionths / 100_000; // 1 % is 10^9 billionths and 10^4 millionths
-        u32::try_from(millionths).ok().and_then(|m| Self::from_millionths(m).ok()).map_or_else(|| fail(text, why), Ok)
+        read().ok_or_else(|| MarginError { text: text.to_owned() })
     }
 }
 
@@ -330,7 +340,7 @@ mod tests {
             ("10/s burst 0", "burst must be 1"),
             ("10/s burst -1", "not a burst"),
             ("10/s burst 1000000001", "burst must be 1"),
-            ("10/s burst", "not a unit"),
+            ("10/s burst", "a burst needs a number"),
             ("5000 per", "write a rate"),
             ("5000 per 0s", "span must be"),
             ("0 per 1s", "count must be"),

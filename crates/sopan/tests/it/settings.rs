@@ -19,7 +19,7 @@ fn a_wrong_flag_is_one_clear_line_and_exit_code_2() {
         ),
         (
             &["fetch", "http://127.0.0.1:1/?key=SECRET", "--jitter", "NaN"],
-            "error: --jitter: jitter is NaN; allowed is 0 to 1\n",
+            "error: --jitter: NaN is not allowed; allowed is 0 to 1\n",
         ),
         (
             &["fetch", "ftp://127.0.0.1/?key=SECRET"],

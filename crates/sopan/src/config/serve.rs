@@ -1,6 +1,6 @@
 //! Settings of the proxy.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use http::HeaderName;
@@ -58,7 +58,7 @@ const WORKERS_MAX: u64 = 1024;
 pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
     let mut check = Check::default();
     let target = check.read("--upstream", &typed.upstream, Target::parse);
-    let settings = upstream_of(&mut check, typed, target);
+    let settings = upstream_of(&mut check, typed, target.clone());
     let listen = check.read("--listen", &typed.listen, address);
     let admin = check.read("--admin", &typed.admin, or_word("off", address));
     if let (Some(listen), Some(Some(admin))) = (listen, admin)
@@ -66,6 +66,16 @@ pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
         && listen.port() != 0
     {
         check.note("--admin", format_args!("`{admin}` is the address of --listen; it needs a port of its own, or off"));
+    }
+    for (flag, address) in [("--listen", listen), ("--admin", admin.flatten())] {
+        if let (Some(target), Some(address)) = (&target, address)
+            && leads_to(target, address)
+        {
+            check.note(
+                "--upstream",
+                format_args!("`{target}` is the address of {flag}; sopan would ask itself, and not the API"),
+            );
+        }
     }
     check.read("--cache", &typed.cache, cache);
     let client_by = check.read("--client-by", &typed.waiting.client_by, client_by);
@@ -105,6 +115,24 @@ fn upstream_of(check: &mut Check, typed: &cli::Serve, target: Option<Target>) ->
     upstream::retry(check, &typed.retry, Some(&typed.replay), &mut settings.retry);
     upstream::connections(check, &typed.connections, &mut settings);
     settings
+}
+
+/// Whether this upstream is surely what listens at this address. A name other than `localhost` is not looked up.
+fn leads_to(upstream: &Target, listen: SocketAddr) -> bool {
+    const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    let leads = match upstream.host().parse().map(|host: IpAddr| host.to_canonical()) {
+        // Whoever connects to no address in particular connects to its own machine.
+        Ok(host) if host.is_unspecified() => LOOPBACK.into_iter().filter(|ip| ip.is_ipv4() == host.is_ipv4()).collect(),
+        Ok(host) => vec![host],
+        Err(_) if upstream.host().eq_ignore_ascii_case("localhost") => LOOPBACK.to_vec(),
+        Err(_) => Vec::new(),
+    };
+    let listens = listen.ip().to_canonical();
+    // `[::]` takes IPv4 too.
+    let takes = |ip: &IpAddr| {
+        listens == *ip || listens.is_unspecified() && ip.is_loopback() && (listens.is_ipv6() || ip.is_ipv4())
+    };
+    upstream.port() == listen.port() && leads.iter().any(takes)
 }
 
 fn waiting(check: &mut Check, typed: &cli::Waiting, settings: &mut Settings) {

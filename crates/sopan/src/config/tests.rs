@@ -427,6 +427,38 @@ fn everything_wrong_is_told_at_once() {
 }
 
 #[test]
+fn an_upstream_that_is_the_proxy_itself_is_refused() {
+    for (upstream, listen, is_itself) in [
+        ("http://127.0.0.1:8000", "127.0.0.1:8000", true),
+        ("http://LOCALHOST:8000/v2", "127.0.0.1:8000", true),
+        ("http://localhost:8000", "[::1]:8000", true),
+        ("http://0.0.0.0:8000", "127.0.0.1:8000", true),
+        ("http://127.0.0.1:8000", "0.0.0.0:8000", true),
+        ("http://127.0.0.2:8000", "0.0.0.0:8000", true),
+        ("http://127.0.0.1:8000", "[::]:8000", true),
+        ("http://[::ffff:127.0.0.1]:8000", "127.0.0.1:8000", true),
+        ("http://[::1]:8000", "[::]:8000", true),
+        ("http://10.0.0.1:8000", "10.0.0.1:8000", true),
+        ("http://localhost", "127.0.0.1:80", true),
+        ("http://127.0.0.1:8765", "127.0.0.1:8000", false),
+        ("http://127.0.0.2:8000", "127.0.0.1:8000", false),
+        ("http://[::1]:8000", "0.0.0.0:8000", false),
+        ("http://10.0.0.1:8000", "0.0.0.0:8000", false),
+        ("http://api.test:8000", "127.0.0.1:8000", false),
+    ] {
+        for (flag, other) in [("--listen", "--admin"), ("--admin", "--listen")] {
+            let wrong = try_serve(&["--upstream", upstream, flag, listen, other, "127.0.0.1:9"]).err();
+            let itself =
+                format!("--upstream: `{upstream}` is the address of {flag}; sopan would ask itself, and not the API");
+            match is_itself {
+                true => check(wrong, &[&itself]),
+                false => assert_eq!(wrong, None, "{upstream} {listen}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn a_file_of_authorities_must_hold_certificates() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();

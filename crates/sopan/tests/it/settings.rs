@@ -18,6 +18,11 @@ fn a_wrong_flag_is_one_clear_line_and_exit_code_2() {
             "error: --cache: `on` is not allowed: the cache is not there yet; write off, or leave it away\n",
         ),
         (
+            &["serve", "--upstream", "http://localhost:8000"],
+            "error: --upstream: `http://localhost:8000` is the address of --listen; sopan would ask itself, and not the \
+             API\n",
+        ),
+        (
             &["fetch", "http://127.0.0.1:1/?key=SECRET", "--jitter", "NaN"],
             "error: --jitter: NaN is not allowed; allowed is 0 to 1\n",
         ),

@@ -42,7 +42,7 @@ pub(crate) enum ClientBy {
     Ip,
     /// Their connection.
     Connection,
-    /// The value of a field; those that do not send it count as one.
+    /// The value of a field; requests without it are told apart by address.
     Header(HeaderName),
 }
 

@@ -53,8 +53,19 @@ fn unknown_and_missing_flags_end_with_2_too() {
 
 #[test]
 fn help_and_version_are_no_failures() {
-    for args in [&["--help"][..], &["serve", "--help"], &["fetch", "-h"], &["fake-api", "--help"], &["--version"]] {
+    for (args, says) in [
+        (&["--help"][..], "sopan fetch"),
+        (&["-h"], "sopan fetch"),
+        (&["help"], "sopan fetch"),
+        (&["serve", "--help"], "--replay-bytes-max"),
+        (&["help", "serve"], "--replay-bytes-max"),
+        (&["serve", "-h"], "--rate"),
+        (&["fetch", "-h"], "--rate"),
+        (&["fake-api", "--help"], "--limit"),
+        (&["--version"], "sopan "),
+    ] {
         let run = sopan(args);
-        assert!(run.code == Some(0) && run.err.is_empty() && !run.out.is_empty(), "{args:?}: {run:?}");
+        let out = String::from_utf8(run.out).unwrap();
+        assert!(run.code == Some(0) && run.err.is_empty() && out.contains(says), "{args:?}: {out} {}", run.err);
     }
 }

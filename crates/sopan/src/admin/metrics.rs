@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
@@ -84,7 +83,7 @@ impl Metrics {
     pub(crate) fn new(access_log: bool) -> Arc<Self> {
         let mut registry = Registry::with_prefix("sopan");
         registry.register("build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-        let help = "Requests sent upstream, by what came of them";
+        let help = "Attempts to send a request upstream, by what came of them";
         let attempts = labelled(&mut registry, "attempts", help, "outcome", ATTEMPTS);
         let help =
             "Requests of clients that have ended, by the class of the status that they got; none if they left before";
@@ -100,7 +99,8 @@ impl Metrics {
             histogram
         };
         let wait = seconds("wait", "How long requests waited: for turns, and before retries");
-        let upstream = seconds("upstream", "How long the upstream took, over all attempts of a request");
+        let upstream =
+            seconds("upstream", "How long the upstream took, over all attempts of a request, where one was sent");
         let total = seconds("exchange", "From the arrival of a request to the end of its answer");
         let watched = Arc::<OnceLock<Watched>>::default();
         registry.register_collector(Box::new(LaneCollector(Arc::clone(&watched))));
@@ -132,9 +132,30 @@ fn labelled<const N: usize>(
     label: &'static str,
     values: [&'static str; N],
 ) -> [Counter; N] {
-    let family = Family::<[(&str, &str); 1], Counter>::default();
-    registry.register(name, help, family.clone());
-    array::from_fn(|at| family.get_or_create_owned(&[(label, values[at])]))
+    let counters: [Counter; N] = array::from_fn(|_| Counter::default());
+    registry.register(name, help, Ordered { label, values, counters: counters.clone() });
+    counters
+}
+
+/// A family in the order of its values: prometheus-client's own shows them in another one each time it starts.
+#[derive(Debug)]
+struct Ordered<const N: usize> {
+    label: &'static str,
+    values: [&'static str; N],
+    counters: [Counter; N],
+}
+
+impl<const N: usize> EncodeMetric for Ordered<N> {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        for (value, counter) in self.values.iter().zip(&self.counters) {
+            counter.encode(encoder.encode_family(&[(self.label, *value)])?)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
 }
 
 impl Observer for Metrics {
@@ -151,7 +172,10 @@ impl Observer for Metrics {
             self.cut.inc();
         }
         self.wait.observe(event.wait.as_secs_f64());
-        self.upstream.observe(event.upstream.as_secs_f64());
+        // Nothing is that quick: where it is zero nothing was sent, and the upstream took no time to answer it.
+        if !event.upstream.is_zero() {
+            self.upstream.observe(event.upstream.as_secs_f64());
+        }
         self.total.observe(event.total.as_secs_f64());
         if self.access_log {
             log_access(event);
@@ -360,7 +384,7 @@ mod tests {
         let metrics = Metrics::new(false);
         metrics.ended(&event(200));
         metrics.ended(&Event { whole: false, ..event(200) });
-        metrics.ended(&Event { refused: Some("queue-full"), ..event(503) });
+        metrics.ended(&Event { refused: Some("queue-full"), attempts: 0, upstream: Duration::ZERO, ..event(503) });
         metrics.ended(&event(999));
         metrics.ended(&Event { status: None, whole: false, ..event(200) });
         let text = metrics.text();
@@ -377,11 +401,25 @@ mod tests {
                 "sopan_wait_seconds_bucket{le=\"0.25\"} 0",
                 "sopan_wait_seconds_bucket{le=\"0.5\"} 5",
                 "sopan_upstream_seconds_bucket{le=\"0.01\"} 0",
-                "sopan_upstream_seconds_bucket{le=\"0.025\"} 5",
+                "sopan_upstream_seconds_bucket{le=\"0.025\"} 4",
+                "sopan_upstream_seconds_count 4",
                 "sopan_exchange_seconds_count 5",
                 &format!("sopan_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
             ],
         );
+    }
+
+    #[test]
+    fn counters_stand_in_the_same_order_in_every_run() {
+        let text = Metrics::new(false).text();
+        let in_order = |name: &str, label: &str, values: &[&str]| {
+            let shown: Vec<_> = text.lines().filter(|line| line.starts_with(name)).collect();
+            let expected: Vec<_> = values.iter().map(|value| format!("{name}{{{label}=\"{value}\"}} 0")).collect();
+            assert_eq!(shown, expected);
+        };
+        in_order("sopan_attempts_total", "outcome", &ATTEMPTS);
+        in_order("sopan_exchanges_total", "status", &CLASSES);
+        in_order("sopan_refusals_total", "reason", &REASONS);
     }
 
     /// A registry that shows this lane.

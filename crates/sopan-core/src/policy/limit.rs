@@ -39,6 +39,8 @@ pub struct Rate {
     tokens: u64,
     period: u128,
     burst: Option<u32>,
+    /// The nanoseconds of the `s` in `10/s`.
+    unit: u128,
     text: String,
 }
 
@@ -46,6 +48,11 @@ impl Rate {
     /// The rate as an exact fraction: so many tokens in so many nanoseconds, in lowest terms.
     pub fn fraction(&self) -> (u64, u128) {
         (self.tokens, self.period)
+    }
+
+    /// The unit that it was written in, in nanoseconds: those of the `s` in `10/s`.
+    pub fn unit(&self) -> u128 {
+        self.unit
     }
 
     /// Requests that may leave at once after a quiet time; 1, which is even spacing, where none was given.
@@ -150,7 +157,7 @@ fn read_rate(text: &str) -> Result<Rate, LimitError> {
     }
     let tokens = u64::try_from(tokens).map_err(|_| LimitError { text: text.to_owned(), why: GRAMMAR.to_owned() })?;
     let burst = burst.map(|b| read_burst(text, b)).transpose()?;
-    Ok(Rate { tokens, period, burst, text: rate.to_owned() })
+    Ok(Rate { tokens, period, burst, unit, text: rate.to_owned() })
 }
 
 fn rate_unit(unit: &str) -> Option<u128> {

@@ -25,7 +25,7 @@ use sopan_engine::Upstream;
 use sopan_engine::event::{Event, Observer};
 use sopan_engine::refusal::REASONS;
 
-use crate::log;
+use crate::log::{self, Counted};
 
 /// Everything that is counted; also writes the access log, since both are told the same.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ fn attempt(outcome: &Outcome) -> usize {
     }
 }
 
-/// Classes of the statuses that clients got, the first for those that left before there was one; where in the list is told
+/// Classes of the statuses that clients got, the first for those that ended before there was one; where in the list is told
 /// by [`class`].
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -86,7 +86,7 @@ impl Metrics {
         let help = "Attempts to send a request upstream, by what came of them";
         let attempts = labelled(&mut registry, "attempts", help, "outcome", ATTEMPTS);
         let help =
-            "Requests of clients that have ended, by the class of the status that they got; none if they left before";
+            "Requests of clients that have ended, by the class of the status that they got; none if they ended before";
         let exchanges = labelled(&mut registry, "exchanges", help, "status", CLASSES);
         let help = "Requests of clients that sopan answered by itself, by reason";
         let refusals = labelled(&mut registry, "refusals", help, "reason", REASONS);
@@ -188,11 +188,12 @@ fn log_access(event: &Event<'_>) {
     let Event { method, status, refused, attempts, bytes, whole, .. } = event;
     let path = redact_url(&event.uri.to_string());
     let (total, wait, upstream) = (millis(event.total), millis(event.wait), millis(event.upstream));
-    let plural = if *attempts == 1 { "" } else { "s" };
+    let tried = Counted((*attempts).into(), "attempt");
     let why = refused.map_or_else(String::new, |reason| format!("; refused: {reason}"));
     let cut = if *whole || status.is_none() { "" } else { "; cut off" };
     let status = status.map(|status| status.as_u16());
-    let got = status.map_or_else(|| "left before an answer".to_owned(), |status| format!("{status}, {bytes} bytes"));
+    let got = status
+        .map_or_else(|| "ended before an answer".to_owned(), |status| format!("{status}, {}", Counted(*bytes, "byte")));
     tracing::info!(
         method = method.as_str(),
         path,
@@ -204,7 +205,7 @@ fn log_access(event: &Event<'_>) {
         upstream_ms = upstream,
         refused,
         whole,
-        "{method} {path} {got} in {total:.1} ms: waited {wait:.1} ms, {attempts} attempt{plural}, \
+        "{method} {path} {got} in {total:.1} ms: waited {wait:.1} ms, {tried}, \
          upstream {upstream:.1} ms{why}{cut}"
     );
 }
@@ -496,13 +497,13 @@ mod tests {
                  upstream 12.3 ms; refused: queue-full",
             ),
             (
-                Event { whole: false, attempts: 1, ..event(200) },
-                "GET /api/v1/orders?page=…&key=… 200, 5120 bytes in 312.4 ms: waited 300.1 ms, 1 attempt, \
+                Event { whole: false, attempts: 1, bytes: 1, ..event(200) },
+                "GET /api/v1/orders?page=…&key=… 200, 1 byte in 312.4 ms: waited 300.1 ms, 1 attempt, \
                  upstream 12.3 ms; cut off",
             ),
             (
                 Event { status: None, whole: false, attempts: 0, bytes: 0, upstream: Duration::ZERO, ..event(200) },
-                "GET /api/v1/orders?page=…&key=… left before an answer in 312.4 ms: waited 300.1 ms, 0 attempts, \
+                "GET /api/v1/orders?page=…&key=… ended before an answer in 312.4 ms: waited 300.1 ms, 0 attempts, \
                  upstream 0.0 ms",
             ),
         ] {

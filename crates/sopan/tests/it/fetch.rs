@@ -147,7 +147,7 @@ fn a_body_has_a_bound() {
     let run = fetch(&url, &["--body-bytes-max", "1KiB"]);
     assert_eq!((run.code, run.out.len()), (Some(76), 0));
     let expected =
-        format!("error: the answer from {url} cannot be kept: it is longer than 1024 bytes (body_bytes_max)\n");
+        format!("error: the answer from {url} cannot be kept: it is longer than 1024 bytes (--body-bytes-max)\n");
     assert_eq!(run.err, expected);
 }
 

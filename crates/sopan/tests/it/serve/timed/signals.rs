@@ -116,7 +116,7 @@ fn what_does_not_finish_in_time_is_cut_off() {
     let (status, lines) = proxy.wait();
     assert!((ms(700)..ms(1700)).contains(&told.elapsed()), "{:?}", told.elapsed());
     assert_eq!(status.code(), Some(0));
-    let last = "WARN the time for draining (drain) is over: 1 connections are cut off";
+    let last = "WARN the time for draining (--drain) is over; cut off: 1 connection";
     assert!(lines.last().unwrap().ends_with(last), "{lines:?}");
 }
 
@@ -133,7 +133,7 @@ fn a_second_signal_ends_at_once() {
         let (status, lines) = proxy.wait();
         assert!(told.elapsed() < ms(1000), "{first} {second}: {:?}", told.elapsed());
         assert_eq!(status.code(), Some(0), "{first} {second}");
-        assert!(lines.last().unwrap().ends_with("WARN second signal: 1 connections are cut off"), "{lines:?}");
+        assert!(lines.last().unwrap().ends_with("WARN second signal; cut off: 1 connection"), "{lines:?}");
         assert!(matches!(client.closed(), Closed::Fin | Closed::Reset));
     }
 }

@@ -66,6 +66,7 @@ async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> any
     accept_rest(listener, &workers, &door, &places);
     // The listener is closed; new connections are refused from here on.
     drain.run(settings.drain, &places, settings.max_connections, signals).await;
+    workers.stop();
     Ok(())
 }
 

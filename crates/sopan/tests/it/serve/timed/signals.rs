@@ -138,6 +138,26 @@ fn a_second_signal_ends_at_once() {
     }
 }
 
+#[test]
+fn every_request_that_is_cut_off_is_a_line_in_the_access_log() {
+    let upstream = one_event();
+    let flags = ["--drain 300ms", "--access-log on", "--max-in-flight 1", "--workers 1"];
+    let (mut proxy, mut client) = endless(&upstream, &flags);
+    let mut waiting = proxy.connect();
+    waiting.send(request("GET", "/y", ""));
+    proxy.await_waiting(1);
+    proxy.program.signal("TERM");
+    assert!(matches!((client.closed(), waiting.closed()), (Closed::Fin | Closed::Reset, Closed::Fin | Closed::Reset)));
+    let (status, lines) = proxy.wait();
+    assert_eq!(status.code(), Some(0));
+    assert!(lines.iter().any(|line| line.ends_with("is over; cut off: 2 connections")), "{lines:?}");
+    for (begin, end) in [("INFO GET /x 200, ", "; cut off"), ("INFO GET /y ended before an answer", " upstream 0.0 ms")]
+    {
+        let is_told = |line: &&String| line.split_once("Z ").unwrap().1.starts_with(begin) && line.ends_with(end);
+        assert_eq!(lines.iter().filter(is_told).count(), 1, "{begin}: {lines:?}");
+    }
+}
+
 /// The upstream here is a process: another proxy, in front of a stream.
 #[test]
 fn an_upstream_that_is_killed_in_the_middle_of_its_answer_leaves_a_broken_one() {

@@ -56,8 +56,9 @@ async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> any
     let workers = Workers::start(settings.workers)?;
     workers.spawn(0, background);
     let drain = Arc::<Drain>::default();
+    let at_once: Vec<_> = upstream.snapshot().fills.iter().map(|fill| fill.capacity as u64).collect();
     let door = Arc::new(Door::new(&settings, upstream, clock, Arc::clone(&drain)));
-    tracing::info!("{}", settings.summary(listener.local_addr()?));
+    tell(&settings.in_force(listener.local_addr()?, &at_once));
     if let Some(admin) = admin {
         let end = drain.over();
         tokio::spawn(admin::serve(admin, metrics, end));
@@ -73,6 +74,24 @@ async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> any
     drain.run(settings.drain, &places, settings.max_connections, signals).await;
     workers.stop();
     Ok(())
+}
+
+/// The first line of the log.
+fn tell(in_force: &config::InForce<'_>) {
+    let config::InForce { listen, upstream, limits, max_in_flight, .. } = in_force;
+    let config::InForce { waiting_max, wait_max, max_retries, breaker, admin, .. } = in_force;
+    tracing::info!(
+        listen,
+        %upstream,
+        limits,
+        max_in_flight,
+        waiting_max,
+        wait_max,
+        max_retries,
+        breaker,
+        admin,
+        "{in_force}"
+    );
 }
 
 fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {

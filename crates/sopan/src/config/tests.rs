@@ -569,8 +569,8 @@ fn what_the_fake_cannot_be_is_told() {
 fn the_summary_names_what_is_in_force() {
     let listening = "127.0.0.1:41000".parse().unwrap();
     assert_eq!(
-        try_serve(&["--upstream", "https://api.test/v2"]).unwrap().summary(listening),
-        "listening on http://127.0.0.1:41000 for https://api.test/v2; limits 10/s burst 20; waiting_max 1000; \
+        try_serve(&["--upstream", "https://api.test/v2"]).unwrap().in_force(listening, &[19]).to_string(),
+        "listening on http://127.0.0.1:41000 for https://api.test/v2; limits 10/s burst 20 (19 at once); waiting_max 1000; \
          wait_max 30s; max_retries 3; breaker on; admin http://127.0.0.1:8001"
     );
     let flags = [
@@ -591,11 +591,11 @@ fn the_summary_names_what_is_in_force() {
     ];
     let serve = try_serve(&flags).unwrap();
     assert_eq!(
-        serve.summary(listening),
+        serve.in_force(listening, &[1, 5000]).to_string(),
         "listening on http://127.0.0.1:41000 for http://u; limits 10/s, 5000 per 1h; max_in_flight 50; \
          waiting_max 1000; wait_max unlimited; max_retries 0; breaker off; admin off"
     );
     assert_eq!(serve.limits(), ["10/s", "5000 per 1h"]);
-    let unlimited = try_serve(&["--rate", "unlimited"]).unwrap().summary(listening);
+    let unlimited = try_serve(&["--rate", "unlimited"]).unwrap().in_force(listening, &[]).to_string();
     assert!(unlimited.contains("limits unlimited;"), "{unlimited}");
 }

@@ -12,7 +12,10 @@ use crate::support::{get, nobody, sopan, until};
 #[test]
 fn the_first_line_names_what_is_in_force() {
     for (flags, in_force) in [
-        (&[][..], "limits 10/s burst 20; waiting_max 1000; wait_max 30s; max_retries 3; breaker on; admin ADMIN"),
+        (
+            &[][..],
+            "limits 10/s burst 20 (19 at once); waiting_max 1000; wait_max 30s; max_retries 3; breaker on; admin ADMIN",
+        ),
         (
             &[
                 "--rate 5/s",
@@ -24,7 +27,7 @@ fn the_first_line_names_what_is_in_force() {
                 "--max-retries 0",
                 "--breaker off",
             ],
-            "limits 5/s burst 3, 5000 per 1h; max_in_flight 7; waiting_max 5; wait_max unlimited; max_retries 0; \
+            "limits 5/s burst 3 (2 at once), 5000 per 1h; max_in_flight 7; waiting_max 5; wait_max unlimited; max_retries 0; \
              breaker off; admin ADMIN",
         ),
     ] {
@@ -33,6 +36,15 @@ fn the_first_line_names_what_is_in_force() {
         let expected = format!("INFO listening on http://{} for http://api.example:81/v2; {in_force}", proxy.address);
         assert_eq!(proxy.lines()[0].split_once(' ').unwrap().1, expected);
     }
+    // A headroom that leaves nothing of a burst shows.
+    let proxy = Serve::start("http://api.example", &["--rate 10/s burst 5", "--headroom 9", "--log json"]);
+    let line: serde_json::Value = serde_json::from_str(&proxy.lines()[0]).unwrap();
+    let fields =
+        ["upstream", "limits", "waiting_max", "wait_max", "max_retries", "breaker"].map(|name| line[name].clone());
+    let expected = serde_json::json!(["http://api.example", "10/s burst 5 (1 at once)", 1000, "30s", 3, "on"]);
+    assert_eq!(serde_json::json!(fields), expected);
+    assert_eq!(line["listen"], format!("http://{}", proxy.address));
+    assert_eq!(line["admin"], format!("http://{}", proxy.admin));
 }
 
 #[test]

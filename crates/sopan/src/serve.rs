@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::{Surroundings, Upstream};
@@ -46,7 +46,9 @@ pub(crate) fn run(settings: config::Serve, metrics: Arc<admin::Metrics>) -> anyh
 async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
     let mut signals = Signals::new().context("signals cannot be listened to")?;
     let listener = bind(settings.listen, "--listen")?;
-    let admin = settings.admin.map(|address| bind(address, "--admin")).transpose()?;
+    let admin = settings.admin.map(|address| bind(address, "--admin")).transpose();
+    // Most never typed it, and would look for the port that they did type.
+    let admin = admin.map_err(|error| anyhow!("{error:#}; choose another with --admin, or --admin off"))?;
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
     let around = Surroundings { clock, observer: Arc::clone(&metrics) as _, ..Surroundings::default() };

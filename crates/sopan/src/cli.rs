@@ -165,7 +165,7 @@ pub(crate) struct Fetch {
 pub(crate) struct Log {
     /// The form of the log on standard error
     ///
-    /// Lines for people, or one JSON object a line.
+    /// Lines for people, or one JSON object a line. What is wrong with flags is told as text in any case.
     #[arg(long, value_name = "text|json", default_value = "text")]
     pub(crate) log: String,
 }

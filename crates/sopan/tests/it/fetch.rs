@@ -163,6 +163,18 @@ fn waits_are_objects_in_a_json_log() {
 }
 
 #[test]
+fn every_line_of_a_json_log_is_an_object_also_the_last() {
+    let fake = Fake::start(&["--fail-first", "9"]);
+    let url = fake.url("/api/v1/health");
+    let run = fetch(&url, &["--log", "json", "--max-retries", "1"]);
+    let lines: Vec<serde_json::Value> = run.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((run.code, lines.len()), (Some(75), 2), "{}", run.err);
+    let last = ["level", "message", "exit_code"].map(|name| lines[1][name].clone());
+    let message = format!("HTTP 500 from {url}; limit of 1 retry reached");
+    assert_eq!(serde_json::json!(last), serde_json::json!(["ERROR", message, 75]));
+}
+
+#[test]
 fn a_reader_that_had_enough_is_no_failure() {
     let fake = Fake::start(&["--orders-total", "1000"]);
     let url = fake.url("/api/v1/orders?size=1000");

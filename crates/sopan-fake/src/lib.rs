@@ -22,7 +22,7 @@ pub mod script;
 mod settings;
 
 pub use api::FakeApi;
-pub use limits::{Limit, UnknownName, Window};
+pub use limits::{Limit, Window};
 pub use log::Entry;
 pub use orders::PAGE_SIZE_MAX;
 pub use settings::{Cut, RetryAfter, Settings};

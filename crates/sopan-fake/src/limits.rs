@@ -7,8 +7,6 @@
 //! Time is told as a duration since the server's start, so this module can be driven by hand.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// What the API allows, in numbers; the grammar in which people write it is the program's.
@@ -52,37 +50,6 @@ impl Window {
     /// Every way to count, with its name in settings and on command lines.
     pub const ALL: [(&'static str, Self); 3] =
         [("bucket", Self::Bucket), ("fixed", Self::Fixed), ("sliding", Self::Sliding)];
-}
-
-impl FromStr for Window {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        by_name(&Self::ALL, name)
-    }
-}
-
-/// A name that is none of those allowed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownName {
-    given: String,
-    allowed: Vec<&'static str>,
-}
-
-impl fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown name {:?}; allowed are {}", self.given, self.allowed.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownName {}
-
-/// The value of that name in a table of names.
-pub(crate) fn by_name<T: Copy>(table: &[(&'static str, T)], name: &str) -> Result<T, UnknownName> {
-    let found = table.iter().find(|(known, _)| *known == name);
-    found
-        .map(|(_, value)| *value)
-        .ok_or_else(|| UnknownName { given: name.to_owned(), allowed: table.iter().map(|(known, _)| *known).collect() })
 }
 
 /// What the limits say to one request.
@@ -323,13 +290,6 @@ mod tests {
     #[should_panic(expected = "a limit holds a zero")]
     fn a_limit_of_zero_is_refused() {
         Limiter::new(&[quota(0, SECOND)], Window::Sliding);
-    }
-
-    #[test]
-    fn ways_to_count_are_known_by_name() {
-        assert_eq!("sliding".parse(), Ok(Window::Sliding));
-        let refused = "Fixed".parse::<Window>().unwrap_err();
-        assert_eq!(refused.to_string(), "unknown name \"Fixed\"; allowed are bucket, fixed, sliding");
     }
 
     /// A second opinion on every meter, straight from its definition: may a request at `now` join those admitted?

@@ -1,9 +1,8 @@
 //! Everything a fake API can be told to be.
 
-use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use crate::limits::{Limit, UnknownName, Window, by_name};
+use crate::limits::{Limit, Window};
 
 /// How the fake API behaves. The default one has no limits and no faults.
 ///
@@ -106,14 +105,6 @@ impl RetryAfter {
     ];
 }
 
-impl FromStr for RetryAfter {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        by_name(&Self::ALL, name)
-    }
-}
-
 /// How a connection ends that is cut on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cut {
@@ -127,12 +118,4 @@ pub enum Cut {
 impl Cut {
     /// Both ways, with their names in settings and on command lines.
     pub const ALL: [(&'static str, Self); 2] = [("close", Self::Close), ("reset", Self::Reset)];
-}
-
-impl FromStr for Cut {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        by_name(&Self::ALL, name)
-    }
 }

@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand};
 /// Point a program at sopan instead of the API. Its requests leave at the rate that the API allows; the rest wait in a fair
 /// line, and when the API says 429 or 503 with Retry-After, sopan waits just as long as it was asked to.
 #[derive(Parser)]
-#[command(name = "sopan", version, after_help = EXAMPLES, disable_help_subcommand = true, max_term_width = 110)]
+#[command(name = "sopan", version, after_help = EXAMPLES, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -28,15 +28,18 @@ Examples:
   sopan fetch http://127.0.0.1:8765/api/v1/orders
       one polite GET without a proxy
 
-`sopan COMMAND --help` explains every flag of a command.";
+`sopan COMMAND -h` lists the flags that matter most, `sopan COMMAND --help` explains every one.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Stand in front of an API and let requests through at the pace it allows
-    #[command(after_help = format!("{SERVE_EXAMPLE}\n\n{DURATIONS} {SIZES}"))]
+    #[command(after_help = SERVE_EXAMPLE)]
+    #[command(after_long_help = format!("{SERVE_EXAMPLE}\n\n{SIGNALS}\n\n{DURATIONS} {SIZES}"))]
     Serve(Box<Serve>),
     /// Get one URL politely and write the body to standard output
-    #[command(after_help = format!("{FETCH_EXAMPLE}\n\n{DURATIONS} {SIZES}"))]
+    #[command(after_help = FETCH_EXAMPLE)]
+    #[command(after_long_help = format!("{FETCH_EXAMPLE}\n\n{FETCH_RULES}\n\n{DURATIONS} {SIZES}"))]
+    #[command(mut_arg("total_timeout", |arg| arg.help(FETCH_TOTAL_TIMEOUT)))]
     Fetch(Box<Fetch>),
     /// Play a rate-limited API, to try sopan or any other client on
     #[command(after_help = format!("{FAKE_EXAMPLE}\n\n{DURATIONS}"))]
@@ -52,30 +55,37 @@ const SIZES: &str = "Sizes are written 64KiB, 1MiB or 10MB, and a bare number is
 const SERVE_EXAMPLE: &str = "\
 Example:
   sopan serve --upstream https://api.example.com --rate 10/s --burst 20
-      then ask http://127.0.0.1:8000/orders instead of https://api.example.com/orders,
-      and see http://127.0.0.1:8001/metrics for what is going on
+      then ask http://127.0.0.1:8000/orders, not https://api.example.com/orders,
+      and see http://127.0.0.1:8001/metrics for what goes on";
 
+const SIGNALS: &str = "\
 SIGTERM and SIGINT let what has begun finish (--drain) and end with 0; a second one ends at once. A wrong flag or \
 setting ends with 2 before anything is started.";
 
 const FETCH_EXAMPLE: &str = "\
 Example:
-  sopan fetch --header 'Authorization: Bearer …' 'https://api.example.com/orders?page=1' > orders.json
+  sopan fetch 'https://api.example.com/orders?page=1' > orders.json
+      perhaps with --header 'Authorization: Bearer …'";
 
+/// What counts in a time-out, which is not what counts for the proxy, whose client is waiting.
+const FETCH_TOTAL_TIMEOUT: &str = "From the start to the head of the answer, without waits for \
+    the rate and for pauses that the API asked for";
+
+const FETCH_RULES: &str = "\
 The body is written only when all of it is here; nothing is written when the request fails. Waiting for the rate and \
 for pauses that the API asked for takes as long as it takes and does not count in --total-timeout.
 
 Exit codes:
-  0    the body is whole (also when the reader of standard output closed it early, as `head` does)
+  0    the body is whole, or the reader of standard output had enough, as `head`
   2    a flag or a setting is wrong; nothing was sent
   75   the API failed, was limited or could not be reached: run it again later
-  76   the API refuses the request, or the answer cannot be kept: mend something first
+  76   the API refuses the request, or its answer cannot be kept: mend it first
   130  interrupted";
 
 const FAKE_EXAMPLE: &str = "\
 Example:
   sopan fake-api --limit '10/s burst 20' --rate-limit-first 1
-      curl -i http://127.0.0.1:8765/api/v1/orders?page=1
+      curl -i 'http://127.0.0.1:8765/api/v1/orders?page=1'
       curl http://127.0.0.1:8765/_fake/log        # what arrived, and when
 
 The first requests meet what is planned for them in this order: 429s, 500s, connections dropped before, within and \
@@ -84,29 +94,33 @@ after the head, truncated bodies. Every later one is asked of the limits.";
 /// Flags of `sopan serve`.
 #[derive(Args)]
 pub(crate) struct Serve {
-    /// The API that requests go to, perhaps with a path in front of theirs: https://api.example.com/v2
+    /// The API that requests go to
+    ///
+    /// Perhaps with a path that is put in front of theirs: https://api.example.com/v2
     #[arg(long, value_name = "URL")]
     pub(crate) upstream: String,
     /// Where clients connect; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     pub(crate) listen: String,
-    /// Where /healthz and /metrics are served, or `off`
+    /// Where /metrics and /healthz are served, or `off`
+    ///
+    /// /healthz says that the program runs, not that the API does.
     #[arg(long, value_name = "ADDRESS|off", default_value = "127.0.0.1:8001")]
     pub(crate) admin: String,
     /// Threads that pass requests on [default: one for each core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) workers: Option<String>,
     /// Connections of clients that are open at once; more wait to be accepted
-    #[arg(long, value_name = "N", default_value = "10000")]
+    #[arg(long, value_name = "N", default_value = "10000", hide_short_help = true)]
     pub(crate) max_connections: String,
     /// The longest that a client may take for the head of a request
-    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    #[arg(long, value_name = "DURATION", default_value = "10s", hide_short_help = true)]
     pub(crate) header_timeout: String,
     /// How long requests may go on after SIGTERM or SIGINT
-    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    #[arg(long, value_name = "DURATION", default_value = "10s", hide_short_help = true)]
     pub(crate) drain: String,
     /// Answers of the upstream are stored: not yet, so only `off` is allowed
-    #[arg(long, value_name = "off", default_value = "off")]
+    #[arg(long, value_name = "off", default_value = "off", hide_short_help = true)]
     pub(crate) cache: String,
     /// A line for every request, at INFO
     #[arg(long, value_name = "on|off", default_value = "off")]
@@ -135,7 +149,7 @@ pub(crate) struct Fetch {
     #[arg(long, value_name = "'NAME: VALUE'")]
     pub(crate) header: Vec<String>,
     /// The longest body that is taken; up to 1 MiB is kept in memory, more in a temporary file
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", hide_short_help = true)]
     pub(crate) body_bytes_max: String,
     #[command(flatten)]
     pub(crate) log: Log,
@@ -149,7 +163,9 @@ pub(crate) struct Fetch {
 
 #[derive(Args)]
 pub(crate) struct Log {
-    /// The form of the log on standard error: lines for people, or one JSON object a line
+    /// The form of the log on standard error
+    ///
+    /// Lines for people, or one JSON object a line. What is wrong with flags is told as text in any case.
     #[arg(long, value_name = "text|json", default_value = "text")]
     pub(crate) log: String,
 }
@@ -157,25 +173,34 @@ pub(crate) struct Log {
 #[derive(Args)]
 #[command(next_help_heading = "What the API allows")]
 pub(crate) struct Limits {
-    /// A rate (10/s, 10/s burst 20, 500/min, 0.5/s), a quota (5000 per 1h), or `unlimited`; may be given several times,
-    /// and all are kept to [default: 10/s burst 20]
+    /// A rate (10/s burst 20), a quota (5000 per 1h), or `unlimited` [default: 10/s burst 20]
+    ///
+    /// May be given several times, and all are kept to. A rate without a burst, 10/s or 500/min or 0.5/s, is evenly
+    /// spaced. Where the API states a burst, state it too; against one that allows none, add --rate-margin 10%, since requests
+    /// bunch up a little on the way.
     #[arg(long, value_name = "LIMIT")]
     pub(crate) rate: Vec<String>,
-    /// How many may leave at once after a quiet time, for the one rate that does not say; alone it means 10/s
+    /// The burst of the one rate that does not say its own; alone it means 10/s
+    ///
+    /// So many may leave at once after a quiet time, less --headroom.
     #[arg(long, value_name = "N")]
     pub(crate) burst: Option<String>,
     /// How much of a burst of 2 or more is left unused, so that requests which bunch up on the way still fit
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", hide_short_help = true)]
     pub(crate) headroom: String,
     /// The share of every rate that is left unused, since two clocks never run alike
-    #[arg(long, value_name = "PERCENT", default_value = "0.1%")]
+    ///
+    /// Write 10% for an API that enforces its rate strictly and allows no burst.
+    #[arg(long, value_name = "PERCENT", default_value = "0.1%", hide_short_help = true)]
     pub(crate) rate_margin: String,
     /// The longest pause for which an answer of the API can stop everything
-    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    #[arg(long, value_name = "DURATION", default_value = "1h", hide_short_help = true)]
     pub(crate) max_hold: String,
-    /// When the API counts as down: on, off, or on with settings such as failures=10,min_span=5s,open_for=10s; there are
-    /// also share=0.5, attempts_min=20, window=10s and probes=1, and these are the defaults
-    #[arg(long, value_name = "on|off|SETTINGS", default_value = "on")]
+    /// Whether an API that is down is left alone for a while
+    ///
+    /// on, off, or on with settings such as failures=10,min_span=5s,open_for=10s; there are also share=0.5,
+    /// attempts_min=20, window=10s and probes=1, and these are the defaults.
+    #[arg(long, value_name = "on|off|SETTINGS", default_value = "on", hide_short_help = true)]
     pub(crate) breaker: String,
 }
 
@@ -183,18 +208,20 @@ pub(crate) struct Limits {
 #[command(next_help_heading = "Waiting")]
 pub(crate) struct Waiting {
     /// Requests under way at once, or `unlimited`
-    #[arg(long, value_name = "N|unlimited", default_value = "unlimited")]
+    #[arg(long, value_name = "N|unlimited", default_value = "unlimited", hide_short_help = true)]
     pub(crate) max_in_flight: String,
     /// Requests that wait for their turn at once; more are refused with 503
-    #[arg(long, value_name = "N", default_value = "1000")]
+    #[arg(long, value_name = "N", default_value = "1000", hide_short_help = true)]
     pub(crate) waiting_max: String,
     /// What waiting requests hold together, heads and bodies
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", hide_short_help = true)]
     pub(crate) queue_bytes_max: String,
-    /// The longest wait for a turn, or `unlimited`; who would wait longer is refused at once with 503
+    /// The longest wait for a turn; who would wait longer is refused at once, with 503
     #[arg(long, value_name = "DURATION|unlimited", default_value = "30s")]
     pub(crate) wait_max: String,
-    /// Between whom turns are shared fairly: by address, by connection, or by the value of a field
+    /// Between whom turns are shared fairly
+    ///
+    /// By address, by connection, or by the value of a field; requests without that field are told apart by address.
     #[arg(long, value_name = "ip|connection|header:NAME", default_value = "ip")]
     pub(crate) client_by: String,
 }
@@ -206,43 +233,43 @@ pub(crate) struct Retry {
     #[arg(long, value_name = "N", default_value = "3")]
     pub(crate) max_retries: String,
     /// The first wait, doubled for every retry
-    #[arg(long, value_name = "DURATION", default_value = "500ms")]
+    #[arg(long, value_name = "DURATION", default_value = "500ms", hide_short_help = true)]
     pub(crate) backoff_base: String,
     /// The upper bound of that wait, before its jitter
-    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    #[arg(long, value_name = "DURATION", default_value = "30s", hide_short_help = true)]
     pub(crate) backoff_cap: String,
     /// The fraction of the wait that chance adds or takes off at most, 0 to 1
-    #[arg(long, value_name = "FRACTION", default_value = "0.25")]
+    #[arg(long, value_name = "FRACTION", default_value = "0.25", hide_short_help = true)]
     pub(crate) jitter: String,
     /// How chance enters the wait: around it, anywhere below it, or growing from wait to wait
-    #[arg(long, value_name = "fraction|full|decorrelated", default_value = "fraction")]
+    #[arg(long, value_name = "fraction|full|decorrelated", default_value = "fraction", hide_short_help = true)]
     pub(crate) jitter_kind: String,
     /// The longest Retry-After that is honoured
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) max_retry_after: String,
     /// What a longer one means: the answer goes to the caller at once, or wait --max-retry-after and ask again
-    #[arg(long, value_name = "give-up|cap", default_value = "give-up")]
+    #[arg(long, value_name = "give-up|cap", default_value = "give-up", hide_short_help = true)]
     pub(crate) on_long_retry_after: String,
     /// The floor under a Retry-After of exactly zero
-    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    #[arg(long, value_name = "DURATION", default_value = "1s", hide_short_help = true)]
     pub(crate) min_wait: String,
     /// The wait after a 429 or 503 without a usable Retry-After; `none` means the backoff
-    #[arg(long, value_name = "DURATION|none", default_value = "none")]
+    #[arg(long, value_name = "DURATION|none", default_value = "none", hide_short_help = true)]
     pub(crate) default_wait: String,
     /// The upper bound of a random addition to the wait of a Retry-After
-    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    #[arg(long, value_name = "DURATION", default_value = "0s", hide_short_help = true)]
     pub(crate) retry_after_jitter: String,
-    /// From the arrival to the response head that is passed on, waits included, or `unlimited`
+    /// From the arrival to the response head that is passed on, all waits included
     #[arg(long, value_name = "DURATION|unlimited", default_value = "120s")]
     pub(crate) total_timeout: String,
     /// From the start of one attempt to its response head
-    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    #[arg(long, value_name = "DURATION", default_value = "60s", hide_short_help = true)]
     pub(crate) attempt_timeout: String,
     /// Whether retries after failures are bounded: in 10 s at most 100 and 20 % of the requests
-    #[arg(long, value_name = "on|off", default_value = "on")]
+    #[arg(long, value_name = "on|off", default_value = "on", hide_short_help = true)]
     pub(crate) retry_budget: String,
     /// Statuses to retry beside 408, 429, 500, 502, 503 and 504, separated by commas
-    #[arg(long, value_name = "STATUS,…", value_delimiter = ',')]
+    #[arg(long, value_name = "STATUS,…", value_delimiter = ',', hide_short_help = true)]
     pub(crate) retry_on: Vec<String>,
 }
 
@@ -250,10 +277,10 @@ pub(crate) struct Retry {
 #[command(next_help_heading = "Retries")]
 pub(crate) struct Replay {
     /// The longest request body that is kept for sending it again; a longer one streams
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", hide_short_help = true)]
     pub(crate) replay_bytes_max: String,
     /// What is kept of all request bodies together
-    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", hide_short_help = true)]
     pub(crate) replay_bytes_total: String,
 }
 
@@ -261,13 +288,13 @@ pub(crate) struct Replay {
 #[command(next_help_heading = "Connections")]
 pub(crate) struct Connections {
     /// The longest that connecting to the API may take, TLS included
-    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    #[arg(long, value_name = "DURATION", default_value = "5s", hide_short_help = true)]
     pub(crate) connect_timeout: String,
     /// How long a connection is kept without a request, and how long either body may be silent
-    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    #[arg(long, value_name = "DURATION", default_value = "60s", hide_short_help = true)]
     pub(crate) idle_timeout: String,
     /// A PEM file of certificate authorities that are trusted beside the system's
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) ca_file: Option<String>,
 }
 
@@ -414,13 +441,28 @@ mod tests {
     fn help_explains_every_flag_and_gives_an_example() {
         let mut program = Cli::command();
         program.build();
-        for command in program.get_subcommands_mut() {
+        for command in program.get_subcommands_mut().filter(|command| command.get_name() != "help") {
             let help = command.render_long_help().to_string();
             assert!(help.contains("\nExample:\n  sopan "), "{help}");
             for argument in command.get_arguments() {
                 let flag = argument.get_long().map_or_else(|| "<URL>".to_owned(), |name| format!("--{name}"));
                 assert!(help.contains(&flag), "{flag} is missing in:\n{help}");
                 assert!(argument.get_help().is_some(), "{flag} is not explained");
+            }
+        }
+    }
+
+    #[test]
+    fn the_short_help_is_a_screenful_and_examples_fit_into_a_terminal() {
+        let mut program = Cli::command();
+        program.build();
+        for command in program.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+            let short = command.render_help().to_string();
+            assert!(command.get_name() == "fake-api" || short.lines().count() < 40, "{short}");
+        }
+        for text in [EXAMPLES, SERVE_EXAMPLE, FETCH_EXAMPLE, FETCH_RULES, FAKE_EXAMPLE] {
+            for line in text.lines().filter(|line| line.starts_with(' ')) {
+                assert!(line.chars().count() <= 80, "{line}");
             }
         }
     }

@@ -18,7 +18,7 @@ use tempfile::SpooledTempFile;
 use tokio::{runtime, task};
 
 use crate::config;
-use crate::log::Printable;
+use crate::log::{Counted, Printable};
 
 /// Why there is no body.
 #[derive(Debug)]
@@ -146,7 +146,10 @@ impl Sink for Spool {
     fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         self.bytes += piece.len() as u64;
         if self.bytes > self.bytes_max {
-            return Err(io::Error::other(format!("it is longer than {} bytes (body_bytes_max)", self.bytes_max)));
+            return Err(io::Error::other(format!(
+                "it is longer than {} (--body-bytes-max)",
+                Counted(self.bytes_max, "byte")
+            )));
         }
         self.file.write_all(piece)
     }
@@ -180,7 +183,7 @@ mod tests {
         let mut spool = spool(5);
         spool.write(b"12345").unwrap();
         let error = spool.write(b"6").unwrap_err().to_string();
-        assert_eq!(error, "it is longer than 5 bytes (body_bytes_max)");
+        assert_eq!(error, "it is longer than 5 bytes (--body-bytes-max)");
         spool.restart().unwrap();
         spool.write(b"12345").unwrap();
     }

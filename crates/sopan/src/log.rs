@@ -144,6 +144,16 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
+/// A number of things, each of which is called so: `1 byte`, `5 bytes`.
+pub(crate) struct Counted<'a>(pub(crate) u64, pub(crate) &'a str);
+
+impl fmt::Display for Counted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(number, thing) = self;
+        write!(f, "{number} {thing}{}", if *number == 1 { "" } else { "s" })
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::sync::{Arc, Mutex};
@@ -239,6 +249,12 @@ pub(crate) mod tests {
     fn debug_is_not_logged() {
         assert_eq!(written(LogFormat::Text, false, || tracing::debug!("x")), "");
     }
+
+    #[test]
+    fn one_thing_is_not_several() {
+        assert_eq!([0, 1, 2].map(|n| Counted(n, "byte").to_string()), ["0 bytes", "1 byte", "2 bytes"]);
+    }
+
     #[test]
     fn nobody_waits_for_a_log_that_is_not_read() {
         struct Unread(std::sync::mpsc::Receiver<()>);

@@ -43,25 +43,27 @@ fn main() -> ExitCode {
 /// Answers with an exit code where it does not succeed. The proxy fails only before it has started.
 fn serve(typed: &cli::Serve) -> Result<(), u8> {
     let settings = config::serve(typed).map_err(|wrong| refuse(&wrong))?;
-    let _log = log::start(settings.log);
+    let format = settings.log;
+    let _log = log::start(format);
     let metrics = admin::Metrics::new(settings.access_log);
-    serve::run(settings, metrics).map_err(|error| complain(&error, WRONG_SETTINGS))
+    serve::run(settings, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
 }
 
 fn fetch(typed: &cli::Fetch) -> Result<(), u8> {
     let settings = config::fetch(typed).map_err(|wrong| refuse(&wrong))?;
-    log::start_direct(settings.log);
+    let format = settings.log;
+    log::start_direct(format);
     fetch::run(settings).map_err(|failure| match failure {
-        fetch::Failure::Setup(error) => complain(&error, WRONG_SETTINGS),
-        fetch::Failure::Transient(message) => complain(&message, TRANSIENT),
-        fetch::Failure::Permanent(message) => complain(&message, PERMANENT),
+        fetch::Failure::Setup(error) => complain(format, &error, WRONG_SETTINGS),
+        fetch::Failure::Transient(message) => complain(format, &message, TRANSIENT),
+        fetch::Failure::Permanent(message) => complain(format, &message, PERMANENT),
         fetch::Failure::Interrupted => INTERRUPTED,
     })
 }
 
 fn fake(typed: &cli::FakeApi) -> Result<(), u8> {
     let settings = config::fake(typed).map_err(|wrong| refuse(&wrong))?;
-    fake::run(settings).map_err(|error| complain(&error, WRONG_SETTINGS))
+    fake::run(settings).map_err(|error| complain(config::LogFormat::Text, &error, WRONG_SETTINGS))
 }
 
 fn refuse(wrong: &config::Wrong) -> u8 {
@@ -69,9 +71,12 @@ fn refuse(wrong: &config::Wrong) -> u8 {
     WRONG_SETTINGS
 }
 
-/// The error with its causes on one line.
-fn complain(error: &dyn Display, code: u8) -> u8 {
-    say(&format_args!("error: {error:#}"));
+/// The error with its causes on one line, in the form of the log where that is for programs.
+fn complain(format: config::LogFormat, error: &dyn Display, code: u8) -> u8 {
+    match format {
+        config::LogFormat::Text => say(&format_args!("error: {error:#}")),
+        config::LogFormat::Json => tracing::error!(exit_code = code, "{error:#}"),
+    }
     code
 }
 

@@ -14,13 +14,16 @@ mod workers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
+use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::{Surroundings, Upstream};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 
+use crate::log::Counted;
 use crate::{admin, config};
 use connection::Door;
 use drain::{Drain, Signals};
@@ -28,6 +31,8 @@ use workers::Workers;
 
 /// Connections that the kernel may hold for us before they are accepted.
 const BACKLOG: u32 = 4096;
+/// When no connection can be accepted, the next attempt comes after this.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// Runs the proxy until it is told to end, and has drained.
 ///
@@ -41,7 +46,9 @@ pub(crate) fn run(settings: config::Serve, metrics: Arc<admin::Metrics>) -> anyh
 async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
     let mut signals = Signals::new().context("signals cannot be listened to")?;
     let listener = bind(settings.listen, "--listen")?;
-    let admin = settings.admin.map(|address| bind(address, "--admin")).transpose()?;
+    let admin = settings.admin.map(|address| bind(address, "--admin")).transpose();
+    // Most never typed it, and would look for the port that they did type.
+    let admin = admin.map_err(|error| anyhow!("{error:#}; choose another with --admin, or --admin off"))?;
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
     let around = Surroundings { clock, observer: Arc::clone(&metrics) as _, ..Surroundings::default() };
@@ -51,8 +58,9 @@ async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> any
     let workers = Workers::start(settings.workers)?;
     workers.spawn(0, background);
     let drain = Arc::<Drain>::default();
+    let at_once: Vec<_> = upstream.snapshot().fills.iter().map(|fill| fill.capacity as u64).collect();
     let door = Arc::new(Door::new(&settings, upstream, clock, Arc::clone(&drain)));
-    tracing::info!("{}", settings.summary(listener.local_addr()?));
+    tell(&settings.in_force(listener.local_addr()?, &at_once));
     if let Some(admin) = admin {
         let end = drain.over();
         tokio::spawn(admin::serve(admin, metrics, end));
@@ -66,7 +74,26 @@ async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> any
     accept_rest(listener, &workers, &door, &places);
     // The listener is closed; new connections are refused from here on.
     drain.run(settings.drain, &places, settings.max_connections, signals).await;
+    workers.stop();
     Ok(())
+}
+
+/// The first line of the log.
+fn tell(in_force: &config::InForce<'_>) {
+    let config::InForce { listen, upstream, limits, max_in_flight, .. } = in_force;
+    let config::InForce { waiting_max, wait_max, max_retries, breaker, admin, .. } = in_force;
+    tracing::info!(
+        listen,
+        %upstream,
+        limits,
+        max_in_flight,
+        waiting_max,
+        wait_max,
+        max_retries,
+        breaker,
+        admin,
+        "{in_force}"
+    );
 }
 
 fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
@@ -82,10 +109,14 @@ fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
 
 /// Accepts for ever. With `max_connections` open, the next ones wait in the kernel until one closes.
 async fn accept(listener: &TcpListener, workers: &Workers, door: &Arc<Door>, places: &Arc<Semaphore>) {
+    let mut trouble = Trouble::default();
     loop {
         let Ok(place) = Arc::clone(places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
+                if let Some(failed) = trouble.over() {
+                    tracing::info!(failed, "connections are accepted again, after {}", Counted(failed, "failure"));
+                }
                 // Taken off this thread's reactor, to be put on the worker's.
                 if let Ok(stream) = stream.into_std() {
                     workers.hand(connection::Accepted { stream, peer, place, door: Arc::clone(door) });
@@ -93,10 +124,44 @@ async fn accept(listener: &TcpListener, workers: &Workers, door: &Arc<Door>, pla
             }
             Err(error) => {
                 // Out of descriptors, or the client has gone already: neither is a reason to end, or to spin.
-                tracing::warn!(%error, "a connection could not be accepted: {error}");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                if let Some(failed) = trouble.again(door.now()) {
+                    let so_far = Counted(failed, "failure");
+                    tracing::warn!(%error, failed, "a connection could not be accepted: {error} ({so_far} so far)");
+                }
+                tokio::time::sleep(ACCEPT_AGAIN).await;
             }
         }
+    }
+}
+
+/// Connections that could not be accepted; decides when that is worth a line. With few descriptors left failures and
+/// successes take turns, so success alone does not make the next failure news.
+#[derive(Debug, Default)]
+struct Trouble {
+    failed: u64,
+    /// When a failure was last told, if ever.
+    told: Option<Instant>,
+    /// Whether the end of it is still to be told.
+    lasts: bool,
+}
+
+impl Trouble {
+    /// The least time between two lines: descriptors can be out for hours.
+    const TELL_AGAIN: Duration = Duration::from_secs(10);
+
+    /// One more; how many there are by now, if that is to be told.
+    fn again(&mut self, now: Instant) -> Option<u64> {
+        self.failed += 1;
+        if self.told.is_some_and(|told| now < told.after(Self::TELL_AGAIN)) {
+            return None;
+        }
+        (self.told, self.lasts) = (Some(now), true);
+        Some(self.failed)
+    }
+
+    /// One was accepted; how many were not, if that was told.
+    fn over(&mut self) -> Option<u64> {
+        std::mem::take(&mut self.lasts).then(|| std::mem::take(&mut self.failed))
     }
 }
 
@@ -109,5 +174,24 @@ fn accept_rest(listener: TcpListener, workers: &Workers, door: &Arc<Door>, place
         if stream.set_nonblocking(true).is_ok() {
             workers.hand(connection::Accepted { stream, peer, place, door: Arc::clone(door) });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_is_told_at_first_then_every_ten_seconds_and_when_it_is_over() {
+        let mut trouble = Trouble::default();
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        assert_eq!(trouble.over(), None);
+        for (ms, told) in [(0, Some(1)), (50, None), (9_999, None), (10_000, Some(4)), (10_050, None)] {
+            assert_eq!(trouble.again(at(ms)), told, "{ms} ms");
+        }
+        assert_eq!((trouble.over(), trouble.over()), (Some(5), None));
+        // Another failure soon after is the same trouble.
+        assert_eq!((trouble.again(at(10_100)), trouble.over()), (None, None));
+        assert_eq!((trouble.again(at(20_000)), trouble.over()), (Some(2), Some(2)));
     }
 }

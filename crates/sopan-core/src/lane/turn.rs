@@ -30,7 +30,7 @@ pub(super) enum Stage {
 }
 
 impl Turn {
-    /// The number of holds when it was granted; if [`Lane::holds`] has grown since, it must not be written any more.
+    /// The number of holds when it was granted; if [`Lane::holds`](super::Lane::holds) has grown since, it must not be written any more.
     pub fn holds(&self) -> u64 {
         self.holds
     }

@@ -68,7 +68,7 @@ impl BreakerPolicy {
             show_duration(self.window),
             format!("more than min_span ({})", show_duration(self.min_span)),
         );
-        checks.require(!self.open_for.is_zero(), "open_for", "zero", "more than zero");
+        checks.require(!self.open_for.is_zero(), "open_for", "0s", "more than zero");
         checks.require((1..=PROBES).contains(&self.probes), "probes", self.probes, format!("1 to {PROBES}"));
         checks.finish()
     }
@@ -112,7 +112,7 @@ mod tests {
         check(|p| p.attempts_min = 0, &["attempts_min is 0; allowed is 1 or more"]);
         check(|p| p.window = Duration::from_secs(5), &["window is 5s; allowed is more than min_span (5s)"]);
         check(|p| p.min_span = Duration::ZERO, &[]);
-        check(|p| p.open_for = Duration::ZERO, &["open_for is zero; allowed is more than zero"]);
+        check(|p| p.open_for = Duration::ZERO, &["open_for is 0s; allowed is more than zero"]);
         check(|p| p.probes = 0, &["probes is 0; allowed is 1 to 100"]);
         check(|p| p.probes = 101, &["probes is 101; allowed is 1 to 100"]);
     }

@@ -1,6 +1,6 @@
 //! What is said of a setting that cannot be kept to.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 /// A setting outside of what is allowed: `jitter is 1.5; allowed is 0 to 1`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,8 +10,43 @@ pub struct PolicyError {
     pub key: &'static str,
     /// What it was set to.
     pub value: String,
-    /// What it may be set to, in words.
-    pub allowed: String,
+    /// What it may be set to.
+    pub allowed: Allowed,
+}
+
+impl PolicyError {
+    /// The same for somebody who knows settings by other names: `--jitter: 1.5 is not allowed; allowed is 0 to 1`.
+    pub fn told(&self, name: impl Fn(&'static str) -> String) -> String {
+        let allowed = match &self.allowed {
+            Allowed::Words(words) => words.clone(),
+            Allowed::AtLeast(key, value) => format!("{} ({value}) or more", name(key)),
+        };
+        format!("{}: {} is not allowed; allowed is {allowed}", name(self.key), self.value)
+    }
+}
+
+/// What a setting may be set to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// In words: `0 to 1`.
+    Words(String),
+    /// As much as another setting, which has this value.
+    AtLeast(&'static str, String),
+}
+
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Words(words) => f.write_str(words),
+            Self::AtLeast(key, value) => write!(f, "{key} ({value}) or more"),
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Allowed {
+    fn from(words: T) -> Self {
+        Self::Words(words.into())
+    }
 }
 
 /// Gathers all that is wrong with a policy, so that whoever wrote it mends it once.
@@ -20,7 +55,7 @@ pub(super) struct Checks(Vec<PolicyError>);
 
 impl Checks {
     /// Notes that `key` is wrong unless `holds`.
-    pub(super) fn require(&mut self, holds: bool, key: &'static str, value: impl Display, allowed: impl Into<String>) {
+    pub(super) fn require(&mut self, holds: bool, key: &'static str, value: impl Display, allowed: impl Into<Allowed>) {
         if !holds {
             self.0.push(PolicyError { key, value: value.to_string(), allowed: allowed.into() });
         }

@@ -22,7 +22,7 @@ pub struct LanePolicy {
     pub wait_max: Option<Duration>,
     /// Requests that are under way at once, from the turn to the end of the answer; none, the default, means no bound.
     pub max_in_flight: Option<u32>,
-    /// The longest hold, default 1 h: an epoch sent by mistake must not close a lane for decades.
+    /// The longest hold, more than zero, default 1 h: an epoch sent by mistake must not close a lane for decades.
     pub max_hold: Duration,
 }
 
@@ -54,7 +54,10 @@ impl LanePolicy {
         let mut checks = Checks::default();
         checks.require(self.max_in_flight != Some(0), "max_in_flight", 0, "1 or more, or unlimited");
         let limits = self.limits.len();
-        checks.require(limits <= LIMITS_MAX, "the number of limits", limits, format!("up to {LIMITS_MAX}"));
+        let of_them = format!("{limits} of them");
+        checks.require(limits <= LIMITS_MAX, "limits", of_them, format!("up to {LIMITS_MAX}"));
+        // Without holds a 429 would be met again and again.
+        checks.require(!self.max_hold.is_zero(), "max_hold", "0s", "more than zero");
         checks.finish()
     }
 }
@@ -76,13 +79,14 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_to_is_refused() {
         let limits = vec!["1/s".parse().unwrap(); 17];
-        let policy = LanePolicy { max_in_flight: Some(0), limits, ..LanePolicy::default() };
+        let policy = LanePolicy { max_in_flight: Some(0), limits, max_hold: Duration::ZERO, ..LanePolicy::default() };
         let wrong: Vec<_> = policy.validate().unwrap_err().iter().map(ToString::to_string).collect();
         assert_eq!(
             wrong,
             [
                 "max_in_flight is 0; allowed is 1 or more, or unlimited",
-                "the number of limits is 17; allowed is up to 16"
+                "limits is 17 of them; allowed is up to 16",
+                "max_hold is 0s; allowed is more than zero",
             ]
         );
     }

@@ -39,6 +39,8 @@ pub struct Rate {
     tokens: u64,
     period: u128,
     burst: Option<u32>,
+    /// The nanoseconds of the `s` in `10/s`.
+    unit: u128,
     text: String,
 }
 
@@ -46,6 +48,11 @@ impl Rate {
     /// The rate as an exact fraction: so many tokens in so many nanoseconds, in lowest terms.
     pub fn fraction(&self) -> (u64, u128) {
         (self.tokens, self.period)
+    }
+
+    /// The unit that it was written in, in nanoseconds: those of the `s` in `10/s`.
+    pub fn unit(&self) -> u128 {
+        self.unit
     }
 
     /// Requests that may leave at once after a quiet time; 1, which is even spacing, where none was given.
@@ -125,6 +132,9 @@ fn fail<T>(text: &str, why: impl Into<String>) -> Result<T, LimitError> {
 fn read_rate(text: &str) -> Result<Rate, LimitError> {
     let (rate, burst) = match text.split_once(" burst ") {
         Some((rate, burst)) => (rate.trim(), Some(burst.trim())),
+        None if text.ends_with(" burst") => {
+            return fail(text, "a burst needs a number; write for example 10/s burst 20");
+        }
         None => (text, None),
     };
     let Some((value, unit)) = rate.split_once('/') else { return fail(text, GRAMMAR) };
@@ -147,7 +157,7 @@ fn read_rate(text: &str) -> Result<Rate, LimitError> {
     }
     let tokens = u64::try_from(tokens).map_err(|_| LimitError { text: text.to_owned(), why: GRAMMAR.to_owned() })?;
     let burst = burst.map(|b| read_burst(text, b)).transpose()?;
-    Ok(Rate { tokens, period, burst, text: rate.to_owned() })
+    Ok(Rate { tokens, period, burst, unit, text: rate.to_owned() })
 }
 
 fn rate_unit(unit: &str) -> Option<u128> {
@@ -226,14 +236,21 @@ impl fmt::Display for Quota {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Margin(u32);
 
+/// A text that is not a margin, or a margin outside of what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a margin; write a percentage from 0% to 50%, for example 0.1%")]
+pub struct MarginError {
+    text: String,
+}
+
 impl Margin {
     /// A margin of so many millionths.
     ///
     /// # Errors
     /// More than half of the rate.
-    pub fn from_millionths(millionths: u32) -> Result<Self, LimitError> {
+    pub fn from_millionths(millionths: u32) -> Result<Self, MarginError> {
         if millionths > 500_000 {
-            return fail(&format!("{}%", f64::from(millionths) / 10_000.0), "the margin must be 0% to 50%");
+            return Err(MarginError { text: format!("{}%", f64::from(millionths) / 10_000.0) });
         }
         Ok(Self(millionths))
     }
@@ -251,15 +268,15 @@ impl Default for Margin {
 }
 
 impl FromStr for Margin {
-    type Err = LimitError;
+    type Err = MarginError;
 
-    fn from_str(text: &str) -> Result<Self, LimitError> {
-        let why = "write a percentage from 0% to 50%, for example 0.1%";
-        let Some((Decimal { billionths }, "")) = text.trim().strip_suffix('%').and_then(number) else {
-            return fail(text, why);
+    fn from_str(text: &str) -> Result<Self, MarginError> {
+        let read = || {
+            let (Decimal { billionths }, "") = number(text.trim().strip_suffix('%')?)? else { return None };
+            let millionths = billionths / 100_000; // 1 % is 10^9 billionths and 10^4 millionths
+            Self::from_millionths(u32::try_from(millionths).ok()?).ok()
         };
-        let millionths = billionths / 100_000; // 1 % is 10^9 billionths and 10^4 millionths
-        u32::try_from(millionths).ok().and_then(|m| Self::from_millionths(m).ok()).map_or_else(|| fail(text, why), Ok)
+        read().ok_or_else(|| MarginError { text: text.to_owned() })
     }
 }
 
@@ -330,7 +347,7 @@ mod tests {
             ("10/s burst 0", "burst must be 1"),
             ("10/s burst -1", "not a burst"),
             ("10/s burst 1000000001", "burst must be 1"),
-            ("10/s burst", "not a unit"),
+            ("10/s burst", "a burst needs a number"),
             ("5000 per", "write a rate"),
             ("5000 per 0s", "span must be"),
             ("0 per 1s", "count must be"),

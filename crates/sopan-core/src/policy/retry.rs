@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::PolicyError;
 use super::duration::show_duration;
-use super::error::Checks;
+use super::error::{Allowed, Checks};
 use crate::hints::Reader;
 
 /// More retries than this are a loop, not a policy.
@@ -55,7 +55,7 @@ pub struct RetryPolicy {
     /// The sum of all bodies that are kept, in bytes, at least `replay_bytes_max`; default 256 MiB.
     pub replay_bytes_total: u64,
     /// Statuses that are retried in addition to 408, 429, 500, 502, 503 and 504; default none. Only what is a failure can
-    /// be added: 400 and above.
+    /// be added: 400 to 599.
     pub retry_on: Vec<StatusCode>,
     /// How `Retry-After` is read; default lenient.
     pub reader: Reader,
@@ -124,7 +124,7 @@ impl RetryPolicy {
             self.backoff_cap >= self.backoff_base,
             "backoff_cap",
             show_duration(self.backoff_cap),
-            format!("backoff_base ({}) or more", show_duration(self.backoff_base)),
+            Allowed::AtLeast("backoff_base", show_duration(self.backoff_base)),
         );
         // NaN is in no range, so it is refused here too.
         checks.require((0.0..=1.0).contains(&self.jitter), "jitter", self.jitter, "0 to 1");
@@ -134,20 +134,20 @@ impl RetryPolicy {
             show_duration(self.max_retry_after),
             "more than zero where a longer Retry-After is capped to it",
         );
-        checks.require(self.total_timeout != Some(Duration::ZERO), "total_timeout", "zero", "more than zero");
-        checks.require(!self.attempt_timeout.is_zero(), "attempt_timeout", "zero", "more than zero");
+        checks.require(self.total_timeout != Some(Duration::ZERO), "total_timeout", "0s", "more than zero");
+        checks.require(!self.attempt_timeout.is_zero(), "attempt_timeout", "0s", "more than zero");
         checks.require(
             self.replay_bytes_total >= self.replay_bytes_max,
             "replay_bytes_total",
             self.replay_bytes_total,
-            format!("replay_bytes_max ({}) or more", self.replay_bytes_max),
+            Allowed::AtLeast("replay_bytes_max", self.replay_bytes_max.to_string()),
         );
         for status in &self.retry_on {
             checks.require(
-                status.as_u16() >= 400,
+                (400..600).contains(&status.as_u16()),
                 "retry_on",
                 status.as_u16(),
-                "the status of a failure, 400 or above",
+                "the status of a failure, 400 to 599",
             );
         }
         checks.finish()
@@ -192,8 +192,8 @@ mod tests {
         check(|p| p.jitter = f64::NAN, &["jitter is NaN; allowed is 0 to 1"]);
         check(|p| p.jitter = f64::INFINITY, &["jitter is inf; allowed is 0 to 1"]);
         check(|p| p.total_timeout = None, &[]);
-        check(|p| p.total_timeout = Some(Duration::ZERO), &["total_timeout is zero; allowed is more than zero"]);
-        check(|p| p.attempt_timeout = Duration::ZERO, &["attempt_timeout is zero; allowed is more than zero"]);
+        check(|p| p.total_timeout = Some(Duration::ZERO), &["total_timeout is 0s; allowed is more than zero"]);
+        check(|p| p.attempt_timeout = Duration::ZERO, &["attempt_timeout is 0s; allowed is more than zero"]);
     }
 
     #[test]
@@ -210,12 +210,12 @@ mod tests {
 
     #[test]
     fn only_failures_can_be_added() {
-        check(|p| p.retry_on = vec![StatusCode::TOO_EARLY, StatusCode::from_u16(999).unwrap()], &[]);
+        check(|p| p.retry_on = vec![StatusCode::TOO_EARLY, StatusCode::from_u16(599).unwrap()], &[]);
         check(
-            |p| p.retry_on = vec![StatusCode::OK, StatusCode::CONFLICT, StatusCode::FOUND],
+            |p| p.retry_on = vec![StatusCode::OK, StatusCode::CONFLICT, StatusCode::from_u16(999).unwrap()],
             &[
-                "retry_on is 200; allowed is the status of a failure, 400 or above",
-                "retry_on is 302; allowed is the status of a failure, 400 or above",
+                "retry_on is 200; allowed is the status of a failure, 400 to 599",
+                "retry_on is 999; allowed is the status of a failure, 400 to 599",
             ],
         );
     }

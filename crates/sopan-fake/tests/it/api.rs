@@ -168,18 +168,18 @@ async fn a_refused_or_failed_post_makes_no_order() {
 async fn retry_after_is_rounded_up_in_every_form() {
     // The quota frees a place 89.4 s after the refusal, at 12:01:30.0 on a clock that started at 12:00:00.2.
     for (form, expected) in [
-        ("seconds", Some("90")),
-        ("imf", Some("Wed, 21 Oct 2026 12:01:31 GMT")),
-        ("rfc850", Some("Wednesday, 21-Oct-26 12:01:31 GMT")),
-        ("asctime", Some("Wed Oct 21 12:01:31 2026")),
-        ("none", None),
-        ("garbage", Some("not-a-date")),
+        (RetryAfter::Seconds, Some("90")),
+        (RetryAfter::Imf, Some("Wed, 21 Oct 2026 12:01:31 GMT")),
+        (RetryAfter::Rfc850, Some("Wednesday, 21-Oct-26 12:01:31 GMT")),
+        (RetryAfter::Asctime, Some("Wed Oct 21 12:01:31 2026")),
+        (RetryAfter::None, None),
+        (RetryAfter::Garbage, Some("not-a-date")),
     ] {
         let limits = vec![Limit::Quota { count: 1, span: Duration::from_secs(90) }];
         let api = FakeApi::new(Settings {
             limits,
             window: Window::Sliding,
-            retry_after: form.parse::<RetryAfter>().unwrap(),
+            retry_after: form,
             wall_start: wall(200),
             ..Settings::default()
         });
@@ -188,7 +188,7 @@ async fn retry_after_is_rounded_up_in_every_form() {
         sleep(Duration::from_millis(600)).await;
         let refused = client.get(HEALTH).await;
         assert_eq!((refused.status, refused.body.as_str()), (429, LIMITED));
-        assert_eq!(refused.field("Retry-After"), expected, "{form}");
+        assert_eq!(refused.field("Retry-After"), expected, "{form:?}");
         sleep(Duration::from_millis(89_399)).await;
         assert_eq!(client.get(HEALTH).await.status, 429);
         sleep(Duration::from_millis(1)).await;
@@ -199,14 +199,14 @@ async fn retry_after_is_rounded_up_in_every_form() {
 #[tokio::test(start_paused = true)]
 async fn limits_are_kept_over_all_connections() {
     for (window, pause_ms, second_round) in
-        [("bucket", 500, 2), ("fixed", 500, 0), ("sliding", 999, 0), ("fixed", 1000, 4)]
+        [(Window::Bucket, 500, 2), (Window::Fixed, 500, 0), (Window::Sliding, 999, 0), (Window::Fixed, 1000, 4)]
     {
         let limits = vec![Limit::Quota { count: 4, span: Duration::from_secs(1) }];
-        let api = FakeApi::new(Settings { limits, window: window.parse().unwrap(), ..Settings::default() });
+        let api = FakeApi::new(Settings { limits, window, ..Settings::default() });
         let granted = |statuses: Vec<Option<u16>>| statuses.iter().filter(|status| **status == Some(200)).count();
-        assert_eq!(granted(statuses(&api, 6).await), 4, "{window}");
+        assert_eq!(granted(statuses(&api, 6).await), 4, "{window:?}");
         sleep(Duration::from_millis(pause_ms)).await;
-        assert_eq!(granted(statuses(&api, 6).await), second_round, "{window} after {pause_ms} ms");
+        assert_eq!(granted(statuses(&api, 6).await), second_round, "{window:?} after {pause_ms} ms");
     }
 }
 

@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
@@ -26,7 +25,7 @@ use sopan_engine::Upstream;
 use sopan_engine::event::{Attempted, Event, Observer};
 use sopan_engine::refusal::REASONS;
 
-use crate::log;
+use crate::log::{self, Counted};
 
 /// Everything that is counted; also writes the access log, since both are told the same.
 #[derive(Debug)]
@@ -67,7 +66,7 @@ fn attempt(attempted: Attempted<'_>) -> usize {
     }
 }
 
-/// Classes of the statuses that clients got, the first for those that left before there was one; where in the list is told
+/// Classes of the statuses that clients got, the first for those that ended before there was one; where in the list is told
 /// by [`class`].
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -89,10 +88,10 @@ impl Metrics {
     pub(crate) fn new(access_log: bool) -> Arc<Self> {
         let mut registry = Registry::with_prefix("sopan");
         registry.register("build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-        let help = "Requests sent upstream, by what came of them; left if nobody waited for it any more";
+        let help = "Attempts to send a request upstream, by what came of them; left if nobody waited for it any more";
         let attempts = labelled(&mut registry, "attempts", help, "outcome", ATTEMPTS);
         let help =
-            "Requests of clients that have ended, by the class of the status that they got; none if they left before";
+            "Requests of clients that have ended, by the class of the status that they got; none if they ended before";
         let exchanges = labelled(&mut registry, "exchanges", help, "status", CLASSES);
         let help = "Requests of clients that sopan answered by itself, by reason";
         let refusals = labelled(&mut registry, "refusals", help, "reason", REASONS);
@@ -105,7 +104,8 @@ impl Metrics {
             histogram
         };
         let wait = seconds("wait", "How long requests waited: for turns, and before retries");
-        let upstream = seconds("upstream", "How long the upstream took, over all attempts of a request");
+        let upstream =
+            seconds("upstream", "How long the upstream took, over all attempts of a request, where one was sent");
         let total = seconds("exchange", "From the arrival of a request to the end of its answer");
         let watched = Arc::<OnceLock<Watched>>::default();
         registry.register_collector(Box::new(LaneCollector(Arc::clone(&watched))));
@@ -137,9 +137,30 @@ fn labelled<const N: usize>(
     label: &'static str,
     values: [&'static str; N],
 ) -> [Counter; N] {
-    let family = Family::<[(&str, &str); 1], Counter>::default();
-    registry.register(name, help, family.clone());
-    array::from_fn(|at| family.get_or_create_owned(&[(label, values[at])]))
+    let counters: [Counter; N] = array::from_fn(|_| Counter::default());
+    registry.register(name, help, Ordered { label, values, counters: counters.clone() });
+    counters
+}
+
+/// A family in the order of its values: prometheus-client's own shows them in another one each time it starts.
+#[derive(Debug)]
+struct Ordered<const N: usize> {
+    label: &'static str,
+    values: [&'static str; N],
+    counters: [Counter; N],
+}
+
+impl<const N: usize> EncodeMetric for Ordered<N> {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        for (value, counter) in self.values.iter().zip(&self.counters) {
+            counter.encode(encoder.encode_family(&[(self.label, *value)])?)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
 }
 
 impl Observer for Metrics {
@@ -156,7 +177,10 @@ impl Observer for Metrics {
             self.cut.inc();
         }
         self.wait.observe(event.wait.as_secs_f64());
-        self.upstream.observe(event.upstream.as_secs_f64());
+        // Nothing is that quick: where it is zero nothing was sent, and the upstream took no time to answer it.
+        if !event.upstream.is_zero() {
+            self.upstream.observe(event.upstream.as_secs_f64());
+        }
         self.total.observe(event.total.as_secs_f64());
         if self.access_log {
             log_access(event);
@@ -169,11 +193,12 @@ fn log_access(event: &Event<'_>) {
     let Event { method, status, refused, attempts, bytes, whole, .. } = event;
     let path = redact_url(&event.uri.to_string());
     let (total, wait, upstream) = (millis(event.total), millis(event.wait), millis(event.upstream));
-    let plural = if *attempts == 1 { "" } else { "s" };
+    let tried = Counted((*attempts).into(), "attempt");
     let why = refused.map_or_else(String::new, |reason| format!("; refused: {reason}"));
     let cut = if *whole || status.is_none() { "" } else { "; cut off" };
     let status = status.map(|status| status.as_u16());
-    let got = status.map_or_else(|| "left before an answer".to_owned(), |status| format!("{status}, {bytes} bytes"));
+    let got = status
+        .map_or_else(|| "ended before an answer".to_owned(), |status| format!("{status}, {}", Counted(*bytes, "byte")));
     tracing::info!(
         method = method.as_str(),
         path,
@@ -185,7 +210,7 @@ fn log_access(event: &Event<'_>) {
         upstream_ms = upstream,
         refused,
         whole,
-        "{method} {path} {got} in {total:.1} ms: waited {wait:.1} ms, {attempts} attempt{plural}, \
+        "{method} {path} {got} in {total:.1} ms: waited {wait:.1} ms, {tried}, \
          upstream {upstream:.1} ms{why}{cut}"
     );
 }
@@ -367,7 +392,7 @@ mod tests {
         let metrics = Metrics::new(false);
         metrics.ended(&event(200));
         metrics.ended(&Event { whole: false, ..event(200) });
-        metrics.ended(&Event { refused: Some("queue-full"), ..event(503) });
+        metrics.ended(&Event { refused: Some("queue-full"), attempts: 0, upstream: Duration::ZERO, ..event(503) });
         metrics.ended(&event(999));
         metrics.ended(&Event { status: None, whole: false, ..event(200) });
         let text = metrics.text();
@@ -384,11 +409,25 @@ mod tests {
                 "sopan_wait_seconds_bucket{le=\"0.25\"} 0",
                 "sopan_wait_seconds_bucket{le=\"0.5\"} 5",
                 "sopan_upstream_seconds_bucket{le=\"0.01\"} 0",
-                "sopan_upstream_seconds_bucket{le=\"0.025\"} 5",
+                "sopan_upstream_seconds_bucket{le=\"0.025\"} 4",
+                "sopan_upstream_seconds_count 4",
                 "sopan_exchange_seconds_count 5",
                 &format!("sopan_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
             ],
         );
+    }
+
+    #[test]
+    fn counters_stand_in_the_same_order_in_every_run() {
+        let text = Metrics::new(false).text();
+        let in_order = |name: &str, label: &str, values: &[&str]| {
+            let shown: Vec<_> = text.lines().filter(|line| line.starts_with(name)).collect();
+            let expected: Vec<_> = values.iter().map(|value| format!("{name}{{{label}=\"{value}\"}} 0")).collect();
+            assert_eq!(shown, expected);
+        };
+        in_order("sopan_attempts_total", "outcome", &ATTEMPTS);
+        in_order("sopan_exchanges_total", "status", &CLASSES);
+        in_order("sopan_refusals_total", "reason", &REASONS);
     }
 
     /// A registry that shows this lane.
@@ -465,13 +504,13 @@ mod tests {
                  upstream 12.3 ms; refused: queue-full",
             ),
             (
-                Event { whole: false, attempts: 1, ..event(200) },
-                "GET /api/v1/orders?page=…&key=… 200, 5120 bytes in 312.4 ms: waited 300.1 ms, 1 attempt, \
+                Event { whole: false, attempts: 1, bytes: 1, ..event(200) },
+                "GET /api/v1/orders?page=…&key=… 200, 1 byte in 312.4 ms: waited 300.1 ms, 1 attempt, \
                  upstream 12.3 ms; cut off",
             ),
             (
                 Event { status: None, whole: false, attempts: 0, bytes: 0, upstream: Duration::ZERO, ..event(200) },
-                "GET /api/v1/orders?page=…&key=… left before an answer in 312.4 ms: waited 300.1 ms, 0 attempts, \
+                "GET /api/v1/orders?page=…&key=… ended before an answer in 312.4 ms: waited 300.1 ms, 0 attempts, \
                  upstream 0.0 ms",
             ),
         ] {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use sopan_core::hints::{Reader, http_date};
-use sopan_core::policy::{Limit, Rate, parse_duration};
+use sopan_core::policy::{Limit, parse_duration};
 use sopan_fake::{Cut, RetryAfter, Settings, Window};
 
 use super::Wrong;
@@ -78,7 +78,7 @@ fn as_the_fake_counts(limit: &Limit) -> sopan_fake::Limit {
         Limit::Quota(quota) => sopan_fake::Limit::Quota { count: quota.count(), span: quota.span() },
         Limit::Rate(rate) => {
             let (tokens, period) = rate.fraction();
-            let units = written_unit(rate).map_or(period, |unit| least_common_multiple(unit, period));
+            let units = least_common_multiple(rate.unit(), period);
             let scaled = u64::try_from(u128::from(tokens) * (units / period));
             let (tokens, per) = scaled.map_or((tokens, period), |tokens| (tokens, units));
             sopan_fake::Limit::Rate { tokens, per: Duration::from_nanos_u128(per), burst: rate.burst() }
@@ -92,11 +92,4 @@ fn least_common_multiple(a: u128, b: u128) -> u128 {
         (divisor, rest) = (rest, divisor % rest);
     }
     a / divisor * b
-}
-
-/// The nanoseconds of the `s` in `10/s burst 20`.
-fn written_unit(rate: &Rate) -> Option<u128> {
-    let text = rate.to_string();
-    let unit = text.split(['/', ' ']).nth(1)?;
-    parse_duration(&format!("1{unit}")).ok().map(|unit| unit.as_nanos())
 }

@@ -63,14 +63,14 @@ impl Check {
     pub(super) fn fit(
         &mut self,
         before: Mark,
-        flag: impl Fn(&'static str) -> String,
+        flag: impl Fn(&'static str) -> String + Copy,
         verdict: Result<(), Vec<PolicyError>>,
     ) {
         if self.mark() != before {
             return;
         }
         for error in verdict.err().unwrap_or_default() {
-            self.note(&flag(error.key), error);
+            self.wrong.push(error.told(flag));
         }
     }
 

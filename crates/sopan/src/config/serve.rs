@@ -1,6 +1,7 @@
 //! Settings of the proxy.
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use http::HeaderName;
@@ -42,7 +43,7 @@ pub(crate) enum ClientBy {
     Ip,
     /// Their connection.
     Connection,
-    /// The value of a field; those that do not send it count as one.
+    /// The value of a field; requests without it are told apart by address.
     Header(HeaderName),
 }
 
@@ -58,7 +59,7 @@ const WORKERS_MAX: u64 = 1024;
 pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
     let mut check = Check::default();
     let target = check.read("--upstream", &typed.upstream, Target::parse);
-    let settings = upstream_of(&mut check, typed, target);
+    let settings = upstream_of(&mut check, typed, target.clone());
     let listen = check.read("--listen", &typed.listen, address);
     let admin = check.read("--admin", &typed.admin, or_word("off", address));
     if let (Some(listen), Some(Some(admin))) = (listen, admin)
@@ -66,6 +67,16 @@ pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
         && listen.port() != 0
     {
         check.note("--admin", format_args!("`{admin}` is the address of --listen; it needs a port of its own, or off"));
+    }
+    for (flag, address) in [("--listen", listen), ("--admin", admin.flatten())] {
+        if let (Some(target), Some(address)) = (&target, address)
+            && leads_to(target, address)
+        {
+            check.note(
+                "--upstream",
+                format_args!("`{target}` is the address of {flag}; sopan would ask itself, and not the API"),
+            );
+        }
     }
     check.read("--cache", &typed.cache, cache);
     let client_by = check.read("--client-by", &typed.waiting.client_by, client_by);
@@ -107,6 +118,24 @@ fn upstream_of(check: &mut Check, typed: &cli::Serve, target: Option<Target>) ->
     settings
 }
 
+/// Whether this upstream is surely what listens at this address. A name other than `localhost` is not looked up.
+fn leads_to(upstream: &Target, listen: SocketAddr) -> bool {
+    const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    let leads = match upstream.host().parse().map(|host: IpAddr| host.to_canonical()) {
+        // Whoever connects to no address in particular connects to its own machine.
+        Ok(host) if host.is_unspecified() => LOOPBACK.into_iter().filter(|ip| ip.is_ipv4() == host.is_ipv4()).collect(),
+        Ok(host) => vec![host],
+        Err(_) if upstream.host().eq_ignore_ascii_case("localhost") => LOOPBACK.to_vec(),
+        Err(_) => Vec::new(),
+    };
+    let listens = listen.ip().to_canonical();
+    // `[::]` takes IPv4 too.
+    let takes = |ip: &IpAddr| {
+        listens == *ip || listens.is_unspecified() && ip.is_loopback() && (listens.is_ipv6() || ip.is_ipv4())
+    };
+    upstream.port() == listen.port() && leads.iter().any(takes)
+}
+
 fn waiting(check: &mut Check, typed: &cli::Waiting, settings: &mut Settings) {
     let lane = &mut settings.lane;
     check.set(&mut lane.max_in_flight, "--max-in-flight", &typed.max_in_flight, or_word("unlimited", count));
@@ -138,23 +167,64 @@ fn client_by(text: &str) -> Result<ClientBy, String> {
 impl Serve {
     /// Its limits as they are written, rates before quotas: the order in which a lane tells how full they are.
     pub(crate) fn limits(&self) -> Vec<String> {
-        let (rates, quotas): (Vec<_>, Vec<_>) =
-            self.upstream.lane.limits.iter().partition(|limit| matches!(limit, Limit::Rate(_)));
-        rates.into_iter().chain(quotas).map(ToString::to_string).collect()
+        self.in_order().map(ToString::to_string).collect()
     }
 
-    /// What is in force, in a line for the log. `listening` is the address that was really taken.
-    pub(crate) fn summary(&self, listening: SocketAddr) -> String {
+    fn in_order(&self) -> impl Iterator<Item = &Limit> {
+        let (rates, quotas): (Vec<_>, Vec<_>) =
+            self.upstream.lane.limits.iter().partition(|limit| matches!(limit, Limit::Rate(_)));
+        rates.into_iter().chain(quotas)
+    }
+
+    /// What is in force. `listening` is the address that was really taken; `at_once` says for each of the limits how many it
+    /// lets go after a quiet time.
+    pub(crate) fn in_force(&self, listening: SocketAddr, at_once: &[u64]) -> InForce<'_> {
         let lane = &self.upstream.lane;
-        let limits = if lane.limits.is_empty() { "unlimited".to_owned() } else { self.limits().join(", ") };
-        let in_flight = lane.max_in_flight.map_or_else(String::new, |max| format!("; max_in_flight {max}"));
-        let wait_max = lane.wait_max.map_or_else(|| "unlimited".to_owned(), show_duration);
-        let breaker = if self.upstream.breaker.on { "on" } else { "off" };
-        let admin = self.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}"));
-        format!(
-            "listening on http://{listening} for {}; limits {limits}{in_flight}; waiting_max {}; wait_max {wait_max}; \
-             max_retries {}; breaker {breaker}; admin {admin}",
-            self.upstream.target, lane.waiting_max, self.upstream.retry.max_retries
-        )
+        let shown: Vec<_> = self.in_order().zip(at_once).map(|(limit, n)| left_of(limit, *n)).collect();
+        InForce {
+            listen: format!("http://{listening}"),
+            upstream: &self.upstream.target,
+            limits: if shown.is_empty() { "unlimited".to_owned() } else { shown.join(", ") },
+            max_in_flight: lane.max_in_flight,
+            waiting_max: lane.waiting_max,
+            wait_max: lane.wait_max.map_or_else(|| "unlimited".to_owned(), show_duration),
+            max_retries: self.upstream.retry.max_retries,
+            breaker: if self.upstream.breaker.on { "on" } else { "off" },
+            admin: self.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}")),
+        }
+    }
+}
+
+/// A limit with what the headroom leaves of its burst: `10/s burst 20 (19 at once)`.
+fn left_of(limit: &Limit, at_once: u64) -> String {
+    match limit {
+        Limit::Rate(rate) if rate.burst() > 1 => format!("{limit} ({at_once} at once)"),
+        Limit::Rate(_) | Limit::Quota(_) => limit.to_string(),
+    }
+}
+
+/// What `sopan serve` keeps to, for its first line in the log.
+#[derive(Debug)]
+pub(crate) struct InForce<'a> {
+    pub(crate) listen: String,
+    pub(crate) upstream: &'a Target,
+    pub(crate) limits: String,
+    pub(crate) max_in_flight: Option<u32>,
+    pub(crate) waiting_max: u32,
+    pub(crate) wait_max: String,
+    pub(crate) max_retries: u32,
+    pub(crate) breaker: &'static str,
+    pub(crate) admin: String,
+}
+
+impl fmt::Display for InForce<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { listen, upstream, limits, waiting_max, wait_max, max_retries, breaker, admin, .. } = self;
+        write!(f, "listening on {listen} for {upstream}; limits {limits}")?;
+        if let Some(max) = self.max_in_flight {
+            write!(f, "; max_in_flight {max}")?;
+        }
+        write!(f, "; waiting_max {waiting_max}; wait_max {wait_max}; max_retries {max_retries}; breaker {breaker}")?;
+        write!(f, "; admin {admin}")
     }
 }

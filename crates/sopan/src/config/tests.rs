@@ -287,6 +287,7 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
         LIMIT_GRAMMAR,
     ),
     ("--rate", "2000000000/s", "is not a limit: the highest rate is 1000000/s; write unlimited to keep no limit", ""),
+    ("--rate", "10/s burst", "is not a limit: a burst needs a number; write for example 10/s burst 20", ""),
     ("--rate", "10/s burst 0", "is not a limit: the burst must be 1 to 1000000000", ""),
     ("--burst", "0", "is not allowed; write a whole number from 1 to 1000000000", ""),
     ("--burst", "-1", "is not allowed; write a whole number from 1 to 1000000000", ""),
@@ -311,7 +312,9 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ("--access-log", "yes", "is not allowed; write one of on, off", ""),
     ("--log", "xml", "is not allowed; write one of text, json", ""),
     ("--headroom", "-1", "is not allowed; write a whole number from 0 to 4294967295", ""),
-    ("--rate-margin", "0.1", "is not a limit: write a percentage from 0% to 50%, for example 0.1%", ""),
+    ("--rate-margin", "0.1", "is not a margin; write a percentage from 0% to 50%, for example 0.1%", ""),
+    ("--rate-margin", "5", "is not a margin; write a percentage from 0% to 50%, for example 0.1%", ""),
+    ("--max-hold", "0", "0s is not allowed; allowed is more than zero", ""),
     ("--max-hold", "for ever", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
     ("--breaker", "maybe", "is not allowed; write on, off, or settings such as failures=3,open_for=2s", ""),
     (
@@ -321,21 +324,21 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
         "",
     ),
     ("--breaker", "probes=1,probes=2", "`probes` is given twice", ""),
-    ("--breaker", "failures=0", "failures is 0; allowed is 1 or more", ""),
-    ("--breaker", "share=NaN", "share is NaN; allowed is above 0 and at most 1", ""),
-    ("--max-in-flight", "0", "max_in_flight is 0; allowed is 1 or more, or unlimited", ""),
+    ("--breaker", "failures=0", "--breaker failures: 0 is not allowed; allowed is 1 or more", ""),
+    ("--breaker", "share=NaN", "--breaker share: NaN is not allowed; allowed is above 0 and at most 1", ""),
+    ("--max-in-flight", "0", "0 is not allowed; allowed is 1 or more, or unlimited", ""),
     ("--max-in-flight", "many", "is not allowed; write a whole number from 0 to 4294967295, or unlimited", ""),
     ("--waiting-max", "5000000000", "is not allowed; write a whole number from 0 to 4294967295", ""),
     ("--queue-bytes-max", "-1", "is not a size; GRAMMAR", SIZE_GRAMMAR),
     ("--wait-max", "-5s", "is not a duration; GRAMMAR, or unlimited", DURATION_GRAMMAR),
     ("--client-by", "cookie", "is not allowed; write ip, connection, or header:NAME", ""),
-    ("--max-retries", "1001", "max_retries is 1001; allowed is 0 to 1000", ""),
+    ("--max-retries", "1001", "1001 is not allowed; allowed is 0 to 1000", ""),
     ("--max-retries", "three", "is not allowed; write a whole number from 0 to 4294967295", ""),
     ("--backoff-base", "NaN", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
-    ("--backoff-cap", "100ms", "backoff_cap is 100ms; allowed is backoff_base (500ms) or more", ""),
-    ("--jitter", "NaN", "jitter is NaN; allowed is 0 to 1", ""),
-    ("--jitter", "1e309", "jitter is inf; allowed is 0 to 1", ""),
-    ("--jitter", "-0.1", "jitter is -0.1; allowed is 0 to 1", ""),
+    ("--backoff-cap", "100ms", "100ms is not allowed; allowed is --backoff-base (500ms) or more", ""),
+    ("--jitter", "NaN", "NaN is not allowed; allowed is 0 to 1", ""),
+    ("--jitter", "1e309", "inf is not allowed; allowed is 0 to 1", ""),
+    ("--jitter", "-0.1", "-0.1 is not allowed; allowed is 0 to 1", ""),
     ("--jitter", "much", "is not a number; write for example 0.25", ""),
     ("--jitter-kind", "none", "is not allowed; write one of fraction, full, decorrelated", ""),
     ("--max-retry-after", "1e309", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
@@ -343,12 +346,18 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ("--min-wait", "", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
     ("--default-wait", "unlimited", "is not a duration; GRAMMAR, or none", DURATION_GRAMMAR),
     ("--retry-after-jitter", "5x", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
-    ("--total-timeout", "0", "total_timeout is zero; allowed is more than zero", ""),
-    ("--attempt-timeout", "0", "attempt_timeout is zero; allowed is more than zero", ""),
+    ("--total-timeout", "0", "0s is not allowed; allowed is more than zero", ""),
+    ("--attempt-timeout", "0", "0s is not allowed; allowed is more than zero", ""),
     ("--retry-budget", "20%", "is not allowed; write one of on, off", ""),
     ("--retry-on", "teapot", "is not a status; write for example 425,520", ""),
-    ("--retry-on", "200", "retry_on is 200; allowed is the status of a failure, 400 or above", ""),
-    ("--replay-bytes-max", "1GiB", "SUM", ""),
+    ("--retry-on", "200", "200 is not allowed; allowed is the status of a failure, 400 to 599", ""),
+    ("--retry-on", "999", "999 is not allowed; allowed is the status of a failure, 400 to 599", ""),
+    (
+        "--replay-bytes-max",
+        "1GiB",
+        "--replay-bytes-total: 268435456 is not allowed; allowed is --replay-bytes-max (1073741824) or more",
+        "",
+    ),
     ("--replay-bytes-total", "1.5GiB", "is not a size; GRAMMAR", SIZE_GRAMMAR),
     ("--connect-timeout", "0", "is zero; allowed is more than zero", ""),
     ("--idle-timeout", "0ms", "is zero; allowed is more than zero", ""),
@@ -361,11 +370,9 @@ fn every_wrong_value_is_told_with_flag_value_and_what_is_allowed() {
     assert_eq!(flags_in(table), flags_of("serve"));
     for (flag, value, why, grammar) in WRONG_SERVE {
         let expected = match why.replace("GRAMMAR", grammar) {
-            why if why == "SUM" => {
-                "--replay-bytes-total: replay_bytes_total is 268435456; allowed is replay_bytes_max (1073741824) or more"
-                    .to_owned()
-            }
-            // What the policies say names the key, and so does what is said of a part of a value.
+            // It is said of another flag, or of a part of this one.
+            why if why.starts_with("--") => why,
+            // Policies say by themselves what the value is, and so does what is said of a part of it.
             why if why.starts_with('`') || why.contains(" is ") && !why.starts_with("is ") => format!("{flag}: {why}"),
             why => format!("{flag}: `{value}` {why}"),
         };
@@ -394,8 +401,8 @@ fn limits_that_do_not_go_together_are_refused() {
     }
     let many: Vec<_> = (1..=17).flat_map(|n| ["--rate".to_owned(), format!("{n}/s")]).collect();
     let many: Vec<_> = many.iter().map(String::as_str).collect();
-    check(try_serve(&many).err(), &["--rate: the number of limits is 17; allowed is up to 16"]);
-    check(try_fetch("http://u", &many).err(), &["--rate: the number of limits is 17; allowed is up to 16"]);
+    check(try_serve(&many).err(), &["--rate: 17 of them is not allowed; allowed is up to 16"]);
+    check(try_fetch("http://u", &many).err(), &["--rate: 17 of them is not allowed; allowed is up to 16"]);
 }
 
 #[test]
@@ -417,6 +424,38 @@ fn everything_wrong_is_told_at_once() {
     let said = try_serve(&flags).unwrap_err().to_string();
     let flags: Vec<_> = said.lines().map(|line| line.split(": ").nth(1).unwrap()).collect();
     assert_eq!(flags, ["--upstream", "--rate", "--rate", "--max-retries", "--jitter", "--cache"], "{said}");
+}
+
+#[test]
+fn an_upstream_that_is_the_proxy_itself_is_refused() {
+    for (upstream, listen, is_itself) in [
+        ("http://127.0.0.1:8000", "127.0.0.1:8000", true),
+        ("http://LOCALHOST:8000/v2", "127.0.0.1:8000", true),
+        ("http://localhost:8000", "[::1]:8000", true),
+        ("http://0.0.0.0:8000", "127.0.0.1:8000", true),
+        ("http://127.0.0.1:8000", "0.0.0.0:8000", true),
+        ("http://127.0.0.2:8000", "0.0.0.0:8000", true),
+        ("http://127.0.0.1:8000", "[::]:8000", true),
+        ("http://[::ffff:127.0.0.1]:8000", "127.0.0.1:8000", true),
+        ("http://[::1]:8000", "[::]:8000", true),
+        ("http://10.0.0.1:8000", "10.0.0.1:8000", true),
+        ("http://localhost", "127.0.0.1:80", true),
+        ("http://127.0.0.1:8765", "127.0.0.1:8000", false),
+        ("http://127.0.0.2:8000", "127.0.0.1:8000", false),
+        ("http://[::1]:8000", "0.0.0.0:8000", false),
+        ("http://10.0.0.1:8000", "0.0.0.0:8000", false),
+        ("http://api.test:8000", "127.0.0.1:8000", false),
+    ] {
+        for (flag, other) in [("--listen", "--admin"), ("--admin", "--listen")] {
+            let wrong = try_serve(&["--upstream", upstream, flag, listen, other, "127.0.0.1:9"]).err();
+            let itself =
+                format!("--upstream: `{upstream}` is the address of {flag}; sopan would ask itself, and not the API");
+            match is_itself {
+                true => check(wrong, &[&itself]),
+                false => assert_eq!(wrong, None, "{upstream} {listen}"),
+            }
+        }
+    }
 }
 
 #[test]
@@ -530,8 +569,8 @@ fn what_the_fake_cannot_be_is_told() {
 fn the_summary_names_what_is_in_force() {
     let listening = "127.0.0.1:41000".parse().unwrap();
     assert_eq!(
-        try_serve(&["--upstream", "https://api.test/v2"]).unwrap().summary(listening),
-        "listening on http://127.0.0.1:41000 for https://api.test/v2; limits 10/s burst 20; waiting_max 1000; \
+        try_serve(&["--upstream", "https://api.test/v2"]).unwrap().in_force(listening, &[19]).to_string(),
+        "listening on http://127.0.0.1:41000 for https://api.test/v2; limits 10/s burst 20 (19 at once); waiting_max 1000; \
          wait_max 30s; max_retries 3; breaker on; admin http://127.0.0.1:8001"
     );
     let flags = [
@@ -552,11 +591,11 @@ fn the_summary_names_what_is_in_force() {
     ];
     let serve = try_serve(&flags).unwrap();
     assert_eq!(
-        serve.summary(listening),
+        serve.in_force(listening, &[1, 5000]).to_string(),
         "listening on http://127.0.0.1:41000 for http://u; limits 10/s, 5000 per 1h; max_in_flight 50; \
          waiting_max 1000; wait_max unlimited; max_retries 0; breaker off; admin off"
     );
     assert_eq!(serve.limits(), ["10/s", "5000 per 1h"]);
-    let unlimited = try_serve(&["--rate", "unlimited"]).unwrap().summary(listening);
+    let unlimited = try_serve(&["--rate", "unlimited"]).unwrap().in_force(listening, &[]).to_string();
     assert!(unlimited.contains("limits unlimited;"), "{unlimited}");
 }

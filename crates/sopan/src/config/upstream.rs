@@ -15,9 +15,9 @@ pub(super) fn defaults(target: Option<Target>) -> Settings {
 }
 
 /// The name of the flag for a key of a policy.
-pub(super) fn flag_of(key: &str) -> String {
+pub(super) fn flag_of(key: &'static str) -> String {
     match key {
-        "the number of limits" => "--rate".to_owned(),
+        "limits" => "--rate".to_owned(),
         key => format!("--{}", key.replace('_', "-")),
     }
 }
@@ -118,7 +118,7 @@ fn breaker(check: &mut Check, typed: &str, policy: &mut BreakerPolicy) {
         }
         seen.push(key);
     }
-    check.fit(mark, |_| FLAG.to_owned(), policy.validate());
+    check.fit(mark, |key| format!("{FLAG} {key}"), policy.validate());
 }
 
 pub(super) fn retry(check: &mut Check, typed: &cli::Retry, replay: Option<&cli::Replay>, policy: &mut RetryPolicy) {

@@ -16,6 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sopan_core::queue::ClientId;
+use sopan_core::time::Instant;
 use sopan_engine::Upstream;
 use sopan_engine::body::Source;
 use sopan_engine::clock::{Clock, Watchdog};
@@ -49,6 +50,10 @@ impl Door {
         let clients = Clients::new(settings.client_by.clone());
         let timeouts = Timeouts { header: settings.header_timeout, idle: settings.idle_timeout };
         Self { upstream, clients, timeouts, clock, drain, connections: AtomicU64::new(0) }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.clock.now()
     }
 }
 

@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, Semaphore};
 
+use crate::log::Counted;
+
 /// SIGTERM and SIGINT.
 pub(super) struct Signals {
     terminate: Signal,
@@ -66,19 +68,19 @@ impl Drain {
 
     /// Waits until every connection has closed, the time is over, or another signal comes.
     pub(super) async fn run(&self, limit: Duration, places: &Semaphore, max_connections: usize, mut signals: Signals) {
-        let open = || max_connections - places.available_permits();
+        let open = || Counted((max_connections - places.available_permits()) as u64, "connection");
         // The settings keep it far below what does not fit.
         let all = u32::try_from(max_connections).unwrap_or(u32::MAX);
-        tracing::info!("draining: {} connections open; a second signal ends at once", open());
+        tracing::info!("draining: {} open; a second signal ends at once", open());
         self.begun.store(true, Ordering::Release);
         let wakers = std::mem::take(&mut self.members.lock().wakers);
         wakers.into_values().for_each(Waker::wake);
         tokio::select! {
             _ = places.acquire_many(all) => tracing::info!("drained"),
             () = tokio::time::sleep(limit) => {
-                tracing::warn!("the time for draining (drain) is over: {} connections are cut off", open());
+                tracing::warn!("the time for draining (--drain) is over; cut off: {}", open());
             }
-            () = signals.next() => tracing::warn!("second signal: {} connections are cut off", open()),
+            () = signals.next() => tracing::warn!("second signal; cut off: {}", open()),
         }
         self.over.notify_waiters();
     }

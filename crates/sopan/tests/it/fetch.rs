@@ -147,7 +147,7 @@ fn a_body_has_a_bound() {
     let run = fetch(&url, &["--body-bytes-max", "1KiB"]);
     assert_eq!((run.code, run.out.len()), (Some(76), 0));
     let expected =
-        format!("error: the answer from {url} cannot be kept: it is longer than 1024 bytes (body_bytes_max)\n");
+        format!("error: the answer from {url} cannot be kept: it is longer than 1024 bytes (--body-bytes-max)\n");
     assert_eq!(run.err, expected);
 }
 
@@ -160,6 +160,18 @@ fn waits_are_objects_in_a_json_log() {
     assert_eq!((&line["level"], &line["attempt"], &line["reason"]), (&"WARN".into(), &1.into(), &"HTTP 500".into()));
     assert!(line["wait_s"].as_f64().unwrap() < 0.1 && line["timestamp"].as_str().unwrap().ends_with('Z'));
     assert_eq!(line["message"], "attempt 1 failed (HTTP 500); waiting 0.00 s before retrying");
+}
+
+#[test]
+fn every_line_of_a_json_log_is_an_object_also_the_last() {
+    let fake = Fake::start(&["--fail-first", "9"]);
+    let url = fake.url("/api/v1/health");
+    let run = fetch(&url, &["--log", "json", "--max-retries", "1"]);
+    let lines: Vec<serde_json::Value> = run.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((run.code, lines.len()), (Some(75), 2), "{}", run.err);
+    let last = ["level", "message", "exit_code"].map(|name| lines[1][name].clone());
+    let message = format!("HTTP 500 from {url}; limit of 1 retry reached");
+    assert_eq!(serde_json::json!(last), serde_json::json!(["ERROR", message, 75]));
 }
 
 #[test]

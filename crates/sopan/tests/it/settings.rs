@@ -18,8 +18,13 @@ fn a_wrong_flag_is_one_clear_line_and_exit_code_2() {
             "error: --cache: `on` is not allowed: the cache is not there yet; write off, or leave it away\n",
         ),
         (
+            &["serve", "--upstream", "http://localhost:8000"],
+            "error: --upstream: `http://localhost:8000` is the address of --listen; sopan would ask itself, and not the \
+             API\n",
+        ),
+        (
             &["fetch", "http://127.0.0.1:1/?key=SECRET", "--jitter", "NaN"],
-            "error: --jitter: jitter is NaN; allowed is 0 to 1\n",
+            "error: --jitter: NaN is not allowed; allowed is 0 to 1\n",
         ),
         (
             &["fetch", "ftp://127.0.0.1/?key=SECRET"],
@@ -48,8 +53,19 @@ fn unknown_and_missing_flags_end_with_2_too() {
 
 #[test]
 fn help_and_version_are_no_failures() {
-    for args in [&["--help"][..], &["serve", "--help"], &["fetch", "-h"], &["fake-api", "--help"], &["--version"]] {
+    for (args, says) in [
+        (&["--help"][..], "sopan fetch"),
+        (&["-h"], "sopan fetch"),
+        (&["help"], "sopan fetch"),
+        (&["serve", "--help"], "--replay-bytes-max"),
+        (&["help", "serve"], "--replay-bytes-max"),
+        (&["serve", "-h"], "--rate"),
+        (&["fetch", "-h"], "--rate"),
+        (&["fake-api", "--help"], "--limit"),
+        (&["--version"], "sopan "),
+    ] {
         let run = sopan(args);
-        assert!(run.code == Some(0) && run.err.is_empty() && !run.out.is_empty(), "{args:?}: {run:?}");
+        let out = String::from_utf8(run.out).unwrap();
+        assert!(run.code == Some(0) && run.err.is_empty() && out.contains(says), "{args:?}: {out} {}", run.err);
     }
 }

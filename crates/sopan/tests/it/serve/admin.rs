@@ -12,7 +12,10 @@ use crate::support::{get, nobody, sopan, until};
 #[test]
 fn the_first_line_names_what_is_in_force() {
     for (flags, in_force) in [
-        (&[][..], "limits 10/s burst 20; waiting_max 1000; wait_max 30s; max_retries 3; breaker on; admin ADMIN"),
+        (
+            &[][..],
+            "limits 10/s burst 20 (19 at once); waiting_max 1000; wait_max 30s; max_retries 3; breaker on; admin ADMIN",
+        ),
         (
             &[
                 "--rate 5/s",
@@ -24,7 +27,7 @@ fn the_first_line_names_what_is_in_force() {
                 "--max-retries 0",
                 "--breaker off",
             ],
-            "limits 5/s burst 3, 5000 per 1h; max_in_flight 7; waiting_max 5; wait_max unlimited; max_retries 0; \
+            "limits 5/s burst 3 (2 at once), 5000 per 1h; max_in_flight 7; waiting_max 5; wait_max unlimited; max_retries 0; \
              breaker off; admin ADMIN",
         ),
     ] {
@@ -33,6 +36,15 @@ fn the_first_line_names_what_is_in_force() {
         let expected = format!("INFO listening on http://{} for http://api.example:81/v2; {in_force}", proxy.address);
         assert_eq!(proxy.lines()[0].split_once(' ').unwrap().1, expected);
     }
+    // A headroom that leaves nothing of a burst shows.
+    let proxy = Serve::start("http://api.example", &["--rate 10/s burst 5", "--headroom 9", "--log json"]);
+    let line: serde_json::Value = serde_json::from_str(&proxy.lines()[0]).unwrap();
+    let fields =
+        ["upstream", "limits", "waiting_max", "wait_max", "max_retries", "breaker"].map(|name| line[name].clone());
+    let expected = serde_json::json!(["http://api.example", "10/s burst 5 (1 at once)", 1000, "30s", 3, "on"]);
+    assert_eq!(serde_json::json!(fields), expected);
+    assert_eq!(line["listen"], format!("http://{}", proxy.address));
+    assert_eq!(line["admin"], format!("http://{}", proxy.admin));
 }
 
 #[test]
@@ -196,11 +208,12 @@ fn all_that_is_wrong_is_told_at_once() {
 fn a_port_in_use_is_told_and_nothing_starts() {
     let (taken, free) = (TcpListener::bind("127.0.0.1:0").unwrap(), nobody());
     let (taken, free) = (taken.local_addr().map(|address| (taken, address.to_string())).unwrap(), free.to_string());
-    for (listen, admin, flag) in [(&taken.1, "off", "--listen"), (&free, &taken.1, "--admin")] {
+    let choose = "; choose another with --admin, or --admin off";
+    for (listen, admin, flag, hint) in [(&taken.1, "off", "--listen", ""), (&free, &taken.1, "--admin", choose)] {
         let run = sopan(&["serve", "--upstream", "http://127.0.0.1:1", "--listen", listen, "--admin", admin]);
         let taken = &taken.1;
         let expected =
-            format!("error: {flag}: `{taken}` cannot be listened on: Address already in use (os error 98)\n");
+            format!("error: {flag}: `{taken}` cannot be listened on: Address already in use (os error 98){hint}\n");
         assert_eq!((run.code, run.out.len(), run.err), (Some(2), 0, expected));
     }
     // Two that wait for the same clients would each get half of them.

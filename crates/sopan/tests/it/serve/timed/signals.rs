@@ -116,7 +116,7 @@ fn what_does_not_finish_in_time_is_cut_off() {
     let (status, lines) = proxy.wait();
     assert!((ms(700)..ms(1700)).contains(&told.elapsed()), "{:?}", told.elapsed());
     assert_eq!(status.code(), Some(0));
-    let last = "WARN the time for draining (drain) is over: 1 connections are cut off";
+    let last = "WARN the time for draining (--drain) is over; cut off: 1 connection";
     assert!(lines.last().unwrap().ends_with(last), "{lines:?}");
 }
 
@@ -133,8 +133,28 @@ fn a_second_signal_ends_at_once() {
         let (status, lines) = proxy.wait();
         assert!(told.elapsed() < ms(1000), "{first} {second}: {:?}", told.elapsed());
         assert_eq!(status.code(), Some(0), "{first} {second}");
-        assert!(lines.last().unwrap().ends_with("WARN second signal: 1 connections are cut off"), "{lines:?}");
+        assert!(lines.last().unwrap().ends_with("WARN second signal; cut off: 1 connection"), "{lines:?}");
         assert!(matches!(client.closed(), Closed::Fin | Closed::Reset));
+    }
+}
+
+#[test]
+fn every_request_that_is_cut_off_is_a_line_in_the_access_log() {
+    let upstream = one_event();
+    let flags = ["--drain 300ms", "--access-log on", "--max-in-flight 1", "--workers 1"];
+    let (mut proxy, mut client) = endless(&upstream, &flags);
+    let mut waiting = proxy.connect();
+    waiting.send(request("GET", "/y", ""));
+    proxy.await_waiting(1);
+    proxy.program.signal("TERM");
+    assert!(matches!((client.closed(), waiting.closed()), (Closed::Fin | Closed::Reset, Closed::Fin | Closed::Reset)));
+    let (status, lines) = proxy.wait();
+    assert_eq!(status.code(), Some(0));
+    assert!(lines.iter().any(|line| line.ends_with("is over; cut off: 2 connections")), "{lines:?}");
+    for (begin, end) in [("INFO GET /x 200, ", "; cut off"), ("INFO GET /y ended before an answer", " upstream 0.0 ms")]
+    {
+        let is_told = |line: &&String| line.split_once("Z ").unwrap().1.starts_with(begin) && line.ends_with(end);
+        assert_eq!(lines.iter().filter(is_told).count(), 1, "{begin}: {lines:?}");
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn start(format: LogFormat) -> Background {
     let (writer, guard) = in_background(io::stderr());
     // Whoever starts a second log, which no command does, counts what the first one loses.
     let _ = LOST.set(writer.error_counter());
-    install(format, writer);
+    install(format, Level::INFO, writer);
     Background(guard)
 }
 
@@ -41,9 +41,9 @@ fn in_background(to: impl io::Write + Send + 'static) -> (NonBlocking, WorkerGua
     builder.thread_name("sopan-log").finish(to)
 }
 
-/// Logs from now on, each line before the program goes on.
+/// Logs warnings from now on, each before the program goes on. The rest is told by what the program ends with.
 pub(crate) fn start_direct(format: LogFormat) {
-    install(format, io::stderr);
+    install(format, Level::WARN, io::stderr);
 }
 
 /// Lines that were lost because nobody read them fast enough.
@@ -51,16 +51,21 @@ pub(crate) fn lines_lost() -> u64 {
     LOST.get().map_or(0, |lost| lost.dropped_lines() as u64)
 }
 
-fn install(format: LogFormat, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
-    let subscriber = subscriber(format, config::wants_colours(), writer);
+fn install(format: LogFormat, level: Level, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
+    let subscriber = subscriber(format, level, config::wants_colours(), writer);
     // It fails where there is a subscriber already, which no command sets up before.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
 type Boxed = Box<dyn Subscriber + Send + Sync>;
 
-fn subscriber(format: LogFormat, ansi: bool, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) -> Boxed {
-    let builder = tracing_subscriber::fmt().with_max_level(Level::INFO).with_ansi(ansi).with_writer(writer);
+fn subscriber(
+    format: LogFormat,
+    level: Level,
+    ansi: bool,
+    writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
+) -> Boxed {
+    let builder = tracing_subscriber::fmt().with_max_level(level).with_ansi(ansi).with_writer(writer);
     match format {
         LogFormat::Text => Box::new(builder.event_format(Text).finish()),
         LogFormat::Json => {
@@ -179,7 +184,7 @@ pub(crate) mod tests {
     pub(crate) fn written(format: LogFormat, ansi: bool, log: impl FnOnce()) -> String {
         let paper = Paper::default();
         let writer = paper.clone();
-        tracing::subscriber::with_default(subscriber(format, ansi, move || writer.clone()), log);
+        tracing::subscriber::with_default(subscriber(format, Level::INFO, ansi, move || writer.clone()), log);
         let written = paper.0.lock().unwrap().clone();
         String::from_utf8(written).unwrap()
     }
@@ -273,7 +278,7 @@ pub(crate) mod tests {
         let (writer, guard) = in_background(Unread(unread));
         let lost = writer.error_counter();
         let log = || (0..LINES_WAITING_MAX + 10).for_each(|n| tracing::info!("{n}"));
-        tracing::subscriber::with_default(subscriber(LogFormat::Text, false, writer), log);
+        tracing::subscriber::with_default(subscriber(LogFormat::Text, Level::INFO, false, writer), log);
         assert!((5..=10).contains(&lost.dropped_lines()), "{}", lost.dropped_lines());
         drop(read);
         drop(guard);

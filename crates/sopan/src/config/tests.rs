@@ -482,7 +482,7 @@ fn a_file_of_authorities_must_hold_certificates() {
 fn a_url_is_split_into_target_and_path_as_it_was_typed() {
     for (url, target, path, shown) in [
         ("http://u", "http://u", "/", "http://u"),
-        ("https://u:8443/a//b?x=%2f&y", "https://u:8443", "/a//b?x=%2f&y", "https://u:8443/a//b?x=…&y"),
+        ("https://u:8443/a//b?x=%2f&y", "https://u:8443", "/a//b?x=%2f&y", "https://u:8443/a//b?x=…&…"),
         ("http://u?q=1#frag", "http://u", "/?q=1", "http://u?q=…"),
         ("http://u/#frag?x=1", "http://u", "/", "http://u/"),
         ("http://[::1]:80/x", "http://[::1]", "/x", "http://[::1]:80/x"),

@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderName;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
@@ -84,11 +85,12 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    pub(crate) fn new(source: Source, bounds: &Bounds) -> Self {
+    /// `named_by_connection`: fields that the client declared to be of its hop, which trailers may not bring either.
+    pub(crate) fn new(source: Source, named_by_connection: Vec<HeaderName>, bounds: &Bounds) -> Self {
         match source {
             Source::Empty => Self::Empty,
             Source::Incoming(incoming) if http_body::Body::is_end_stream(&incoming) => Self::Empty,
-            source => Self::Replay(Arc::new(Mutex::new(Replay::new(source, bounds.clone())))),
+            source => Self::Replay(Arc::new(Mutex::new(Replay::new(source, named_by_connection, bounds.clone())))),
         }
     }
 

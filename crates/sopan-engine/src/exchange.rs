@@ -189,12 +189,12 @@ impl<'a> Exchange<'a> {
         let (mut parts, source) = request.into_parts();
         let arrived = upstream.clock.now();
         // Fields of the hop go first, so that nothing below is read from a field that its sender declared to be one.
-        strip_hop_by_hop(&mut parts.headers);
+        let named_by_connection = strip_hop_by_hop(&mut parts.headers);
         Self {
             upstream,
             head: Request::from_parts(parts, ()),
             original: None,
-            body: Body::new(source, &upstream.bounds),
+            body: Body::new(source, named_by_connection, &upstream.bounds),
             client,
             weight,
             arrival: upstream.next_arrival(),

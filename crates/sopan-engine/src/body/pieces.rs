@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use http_body::Frame;
+use sopan_core::headers::strip_trailers;
 
 /// A shorter piece is copied to those before it. As it came it may be one byte of a large buffer, which it would keep.
 const SMALL: usize = 4 * 1024;
@@ -21,10 +22,15 @@ pub(super) enum Piece {
 }
 
 impl Piece {
-    pub(super) fn new(frame: Frame<Bytes>) -> Self {
+    /// Trailers that may not be passed on are left out.
+    pub(super) fn new(frame: Frame<Bytes>, named_by_connection: &[HeaderName]) -> Self {
         match frame.into_data() {
             Ok(bytes) => Self::Data(bytes),
-            Err(frame) => Self::Trailers(frame.into_trailers().unwrap_or_default()),
+            Err(frame) => {
+                let mut trailers = frame.into_trailers().unwrap_or_default();
+                strip_trailers(&mut trailers, named_by_connection);
+                Self::Trailers(trailers)
+            }
         }
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Response, Version};
+use http::{HeaderName, Response, Version};
 use http_body::{Body, Frame, SizeHint};
-use sopan_core::headers::strip_hop_by_hop;
+use sopan_core::headers::{strip_hop_by_hop, strip_trailers};
 use tokio::time::Sleep;
 
 use super::story::Told;
@@ -62,10 +62,10 @@ impl Body for AnswerBody {
 }
 
 /// Makes the head of an upstream's answer one to pass on: without what belongs to the upstream's hop, and in our own
-/// version of HTTP (RFC 9112 §2.3).
-pub(super) fn make_ours(response: &mut Response<()>) {
-    strip_hop_by_hop(response.headers_mut());
+/// version of HTTP (RFC 9112 §2.3). Answers which fields its `Connection` named.
+pub(super) fn make_ours(response: &mut Response<()>) -> Vec<HeaderName> {
     *response.version_mut() = Version::HTTP_11;
+    strip_hop_by_hop(response.headers_mut())
 }
 
 /// An upstream's body, with the connection that it comes on and the turn that lasts until its end.
@@ -76,6 +76,8 @@ pub struct Passing {
     turn: Option<Turn>,
     upstream: Arc<Upstream>,
     told: Told,
+    /// Fields of the upstream's hop, which its trailers may not bring either.
+    named_by_connection: Vec<HeaderName>,
     silence: Option<Pin<Box<Sleep>>>,
     /// What broke it off, to be told at the next poll: a server that is told drops what it has not flushed yet, and with it
     /// bytes, even the head, that had come from the upstream whole.
@@ -84,7 +86,14 @@ pub struct Passing {
 }
 
 impl Passing {
-    pub(super) fn new(prefix: Option<Bytes>, conn: Box<Conn>, turn: Turn, upstream: Arc<Upstream>, told: Told) -> Self {
+    pub(super) fn new(
+        prefix: Option<Bytes>,
+        conn: Box<Conn>,
+        turn: Turn,
+        upstream: Arc<Upstream>,
+        told: Told,
+        named_by_connection: Vec<HeaderName>,
+    ) -> Self {
         let (conn, turn) = (Some(conn), Some(turn));
         Self {
             prefix: prefix.filter(|p| !p.is_empty()),
@@ -92,6 +101,7 @@ impl Passing {
             turn,
             upstream,
             told,
+            named_by_connection,
             silence: None,
             broken: None,
             bytes: 0,
@@ -114,8 +124,11 @@ impl Passing {
                 }
                 self.cut(AnswerError::Silent, cx)
             }
-            Poll::Ready(Some(Ok(frame))) => {
+            Poll::Ready(Some(Ok(mut frame))) => {
                 self.silence = None;
+                if let Some(trailers) = frame.trailers_mut() {
+                    strip_trailers(trailers, &self.named_by_connection);
+                }
                 self.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
                 if conn.is_end_of_body() {
                     self.end();

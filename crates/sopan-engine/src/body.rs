@@ -7,6 +7,7 @@
 mod pieces;
 mod replay;
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,7 +24,7 @@ use crate::clock::Clock;
 use replay::Replay;
 
 /// Where a request's body comes from.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub enum Source {
     /// There is none.
     #[default]
@@ -32,6 +33,16 @@ pub enum Source {
     Bytes(Bytes),
     /// A client sends it.
     Incoming(Incoming),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("Empty"),
+            Self::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
+            Self::Incoming(_) => f.write_str("Incoming"),
+        }
+    }
 }
 
 /// A body that could not be sent to its end because the client did not.
@@ -78,7 +89,6 @@ pub(crate) struct Bounds {
 }
 
 /// A request's body, as the exchange holds it.
-#[derive(Debug)]
 pub(crate) enum Body {
     Empty,
     Replay(Arc<Mutex<Replay>>),
@@ -135,7 +145,6 @@ impl Body {
 }
 
 /// The body of one attempt.
-#[derive(Debug)]
 pub(crate) enum AttemptBody {
     Empty,
     Replay(Arc<Mutex<Replay>>),

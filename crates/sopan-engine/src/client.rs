@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http::header::ACCEPT;
 use http::{HeaderValue, Request, Uri};
 use serde::de::DeserializeOwned;
+use sopan_core::headers::redact_url;
 use sopan_core::policy::{Limit, RetryPolicy};
 use sopan_core::queue::ClientId;
 use tokio::task::AbortHandle;
@@ -69,7 +70,7 @@ impl ApiClient {
     /// [`Error::Transient`] if it may succeed later, [`Error::Permanent`] if something must be mended first: a status
     /// from 400 to 499, a body that is no such JSON or is too long, a path that is none.
     pub async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        let url = sopan_core::headers::redact_url(&format!("{}{path}", self.upstream.target()));
+        let url = redact_url(&format!("{}{path}", self.upstream.target()));
         let mut body = Body { bytes: Vec::new(), max: self.body_bytes_max };
         let answer = exchange::collect(&self.upstream, inbound(path)?, &mut body).await;
         let answer = answer.map_err(|e| Error::permanent(format!("the answer from {url} cannot be used: {e}")))?;
@@ -84,7 +85,10 @@ impl ApiClient {
 fn inbound(path: &str) -> Result<Inbound, Error> {
     let uri: Uri = match path.parse() {
         Ok(uri) if path.starts_with('/') => uri,
-        _ => return Err(Error::permanent(format!("`{path}` is not a path; write for example /orders?page=1"))),
+        _ => {
+            let shown = redact_url(path);
+            return Err(Error::permanent(format!("`{shown}` is not a path; write for example /orders?page=1")));
+        }
     };
     let mut request = Request::new(Source::Empty);
     *request.uri_mut() = uri;

@@ -19,6 +19,7 @@ mod send;
 mod story;
 mod turn;
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderName, Method, Request, Response, StatusCode, Uri};
 use sopan_core::breaker::Health;
-use sopan_core::headers::strip_hop_by_hop;
+use sopan_core::headers::{Shown, redact_url, strip_hop_by_hop};
 use sopan_core::hints;
 use sopan_core::lane::Visit;
 use sopan_core::queue::{ClientId, Entry};
@@ -47,7 +48,6 @@ use story::Story;
 use turn::Stop;
 
 /// A request as a door hands it over.
-#[derive(Debug)]
 pub struct Inbound {
     /// The request; its target in origin form, or absolute, in which case its authority is not looked at.
     pub request: Request<Source>,
@@ -57,13 +57,36 @@ pub struct Inbound {
     pub weight: u32,
 }
 
+impl fmt::Debug for Inbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbound")
+            .field("method", self.request.method())
+            .field("target", &redact_url(&self.request.uri().to_string()))
+            .field("fields", &Shown(self.request.headers()))
+            .field("body", self.request.body())
+            .field("client", &self.client)
+            .field("weight", &self.weight)
+            .finish()
+    }
+}
+
 /// An exchange's answer.
-#[derive(Debug)]
 pub struct Answer {
     /// What the client gets.
     pub response: Response<AnswerBody>,
     /// How it came about.
     pub end: End,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("status", &self.response.status())
+            .field("fields", &Shown(self.response.headers()))
+            .field("body", self.response.body())
+            .field("end", &self.end)
+            .finish()
+    }
 }
 
 /// How an exchange ended.

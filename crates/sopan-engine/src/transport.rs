@@ -26,7 +26,6 @@ pub use target::{Target, TargetError};
 pub use tls::{Roots, TlsError};
 
 /// Connections to one upstream.
-#[derive(Debug)]
 pub(crate) struct Transport {
     target: Target,
     dial: Arc<dyn Dial>,

@@ -13,7 +13,6 @@ const SMALL: usize = 4 * 1024;
 const BLOCK: usize = 16 * 1024;
 
 /// A piece of a body.
-#[derive(Debug)]
 pub(super) enum Piece {
     Data(Bytes),
     /// Short pieces, one after the other.
@@ -60,7 +59,7 @@ impl Piece {
 }
 
 /// Pieces in their order. While all of them are kept, each attempt walks over them; else they are taken out.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Pieces {
     pieces: VecDeque<Piece>,
     /// The next piece of the attempt under way, and how much of it has been walked over already.

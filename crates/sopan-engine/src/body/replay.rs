@@ -13,7 +13,6 @@ use tokio::time::Sleep;
 use super::pieces::{Piece, Pieces};
 use super::{BodyError, Bounds, Source};
 
-#[derive(Debug)]
 pub(crate) struct Replay {
     source: Source,
     named_by_connection: Vec<HeaderName>,

@@ -1,5 +1,6 @@
 //! The body of an answer on its way to the client.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,12 +17,20 @@ use crate::transport::{Conn, WireError};
 use crate::upstream::Upstream;
 
 /// The body of an answer.
-#[derive(Debug)]
 pub enum AnswerBody {
     /// All of it is here: sopan's own, or an answer that was kept.
     Full(Option<Bytes>),
     /// It is passed on as it comes.
     Passing(Box<Passing>),
+}
+
+impl fmt::Debug for AnswerBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(bytes) => write!(f, "Full({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
+            Self::Passing(passing) => passing.fmt(f),
+        }
+    }
 }
 
 /// A body that broke off. The client must see a broken transfer, never a whole one.
@@ -69,7 +78,6 @@ pub(super) fn make_ours(response: &mut Response<()>) -> Vec<HeaderName> {
 }
 
 /// An upstream's body, with the connection that it comes on and the turn that lasts until its end.
-#[derive(Debug)]
 pub struct Passing {
     prefix: Option<Bytes>,
     conn: Option<Box<Conn>>,
@@ -179,6 +187,12 @@ impl Passing {
         self.broken = Some(error);
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+impl fmt::Debug for Passing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Passing({} bytes passed on)", self.bytes)
     }
 }
 

@@ -40,7 +40,6 @@ const HEAD_READ: usize = 8 * 1024;
 const BODY_READ: usize = 64 * 1024;
 
 /// A connection that carries one request at a time.
-#[derive(Debug)]
 pub(crate) struct Conn {
     stream: Stream,
     clock: Clock,

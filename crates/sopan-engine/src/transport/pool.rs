@@ -21,13 +21,11 @@ use crate::clock::Clock;
 /// Idle connections kept on one shelf; more are closed.
 const IDLE_MAX: usize = 4096;
 
-#[derive(Debug)]
 struct Idle {
     conn: Box<Conn>,
     since: Instant,
 }
 
-#[derive(Debug)]
 pub(super) struct Pool {
     shelves: Box<[Mutex<Vec<Idle>>]>,
     idle_timeout: Duration,

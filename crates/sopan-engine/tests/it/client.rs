@@ -247,6 +247,8 @@ async fn what_waiting_does_not_mend_is_a_permanent_error() {
         let text = format!("`{path}` is not a path; write for example /orders?page=1");
         is_permanent(client.get_json::<Vec<u32>>(path).await, &text, None);
     }
+    let text = "`orders?key=…` is not a path; write for example /orders?page=1";
+    is_permanent(client.get_json::<Vec<u32>>("orders?key=secret").await, text, None);
     assert_eq!(upstream.arrivals(), before);
     // A server's own error that is not repeated may pass all the same.
     is_transient(client.get_json::<Vec<u32>>("/501").await, "HTTP 501 from http://api.test/501", Some(501));

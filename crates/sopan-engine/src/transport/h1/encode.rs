@@ -14,7 +14,6 @@ use super::WireError;
 use crate::body::AttemptBody;
 
 /// Writes one request. Its buffer is used again for the next.
-#[derive(Debug)]
 pub(super) struct Encoder {
     /// What goes out before `data`: the head, a chunk's size.
     lead: Vec<u8>,

@@ -161,8 +161,10 @@ impl Exchange<'_> {
         self.head.method().is_idempotent() || self.has_key()
     }
 
+    /// Whether the upstream can tell that it is the same request; by an empty key it cannot.
     pub(super) fn has_key(&self) -> bool {
-        self.head.headers().contains_key(super::IDEMPOTENCY_KEY)
+        let mut keys = self.head.headers().get_all(super::IDEMPOTENCY_KEY).iter();
+        keys.any(|key| !key.as_bytes().trim_ascii().is_empty())
     }
 }
 

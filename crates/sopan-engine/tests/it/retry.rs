@@ -130,13 +130,18 @@ async fn any_other_answer_is_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_belonged_to_the_hop_makes_nothing_repeatable() {
-    let bench = Bench::new(in_turn([lost()]), |_| {});
-    let mut post = request("POST", "/x", "body");
-    post.headers_mut().insert("Idempotency-Key", "7".parse().unwrap());
-    post.headers_mut().insert("Connection", "idempotency-key".parse().unwrap());
-    assert_eq!((bench.send(post).await.status(), bench.upstream.arrivals()), (502, 1));
-    assert_eq!(bench.upstream.request(1).field("idempotency-key"), None);
+async fn a_key_that_is_none_makes_nothing_repeatable() {
+    // One that belonged to the hop, and ones that tell no request from another.
+    for (connection, key, passed_on) in
+        [("idempotency-key", "7", None), ("keep-alive", "", Some("")), ("keep-alive", " \t ", Some(""))]
+    {
+        let bench = Bench::new(in_turn([lost()]), |_| {});
+        let mut post = request("POST", "/x", "body");
+        post.headers_mut().insert("Idempotency-Key", key.parse().unwrap());
+        post.headers_mut().insert("Connection", connection.parse().unwrap());
+        assert_eq!((bench.send(post).await.status(), bench.upstream.arrivals()), (502, 1), "{key:?}");
+        assert_eq!(bench.upstream.request(1).field("idempotency-key"), passed_on);
+    }
 }
 
 // rt-2

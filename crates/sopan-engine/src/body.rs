@@ -161,13 +161,6 @@ impl http_body::Body for AttemptBody {
         }
     }
 
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Replay(replay) => replay.lock().is_end_stream(),
-        }
-    }
-
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),

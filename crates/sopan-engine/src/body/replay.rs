@@ -26,6 +26,7 @@ pub(crate) struct Replay {
     kept: bool,
     /// Whether an attempt has taken something that is kept no more.
     spent: bool,
+    /// How long it is as a whole, if its client told; the same for every attempt.
     size: SizeHint,
     /// When bytes last moved, and how long they have been moving since that was last asked.
     last_move: Option<Instant>,
@@ -80,10 +81,6 @@ impl Replay {
 
     pub(super) fn take_moved(&mut self) -> Duration {
         std::mem::take(&mut self.moved)
-    }
-
-    pub(super) fn is_end_stream(&self) -> bool {
-        self.ended && self.pieces.is_walked() && self.error.is_none()
     }
 
     pub(super) fn size_hint(&self) -> SizeHint {

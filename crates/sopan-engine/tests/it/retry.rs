@@ -144,6 +144,26 @@ async fn a_key_that_is_none_makes_nothing_repeatable() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_turns_out_to_be_empty_is_framed_alike_in_every_attempt() {
+    // At once, and when it was read to its end while it waited.
+    for limits in [vec![], vec!["1/s".parse().unwrap()]] {
+        let script =
+            |request: &Request| if request.number == 2 { Answer::status(500) } else { Answer::json(200, "{}") };
+        let bench = Bench::new(script, |settings| settings.lane.limits = limits);
+        bench.send(get("/first")).await;
+        let mut client = bench.door();
+        client.send("PUT /x HTTP/1.1\r\nHost: sopan\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n").await;
+        assert_eq!((client.head().await.status(), bench.upstream.arrivals()), (200, 3));
+        for number in [2, 3] {
+            let request = bench.upstream.request(number);
+            let framing = (request.field("content-length"), request.field("transfer-encoding"));
+            assert_eq!((framing, &*request.body), ((None, Some("chunked")), &b""[..]), "request {number}");
+        }
+        bench.is_at_rest();
+    }
+}
+
 // rt-2
 #[tokio::test(start_paused = true)]
 async fn every_attempt_carries_the_same_body_in_the_same_framing() {

@@ -17,6 +17,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
@@ -38,6 +39,10 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// What is read at once of a head, and of a body.
 const HEAD_READ: usize = 8 * 1024;
 const BODY_READ: usize = 64 * 1024;
+
+/// A connection that was closed while it was idle tells so at once when it is used again, in one round trip. Whatever ends
+/// later had the request, and may have worked on it.
+const STALE_MAX: Duration = Duration::from_secs(1);
 
 /// A connection that carries one request at a time.
 pub(crate) struct Conn {
@@ -64,8 +69,8 @@ pub(crate) struct Conn {
 pub(crate) struct Lost {
     /// Whether a byte of the request was written.
     pub(crate) sent: bool,
-    /// Whether the connection had been idle and said nothing to this request: most likely it was closed just as it was
-    /// used again, which says nothing about the upstream.
+    /// Whether the connection had been idle, said nothing to this request and was lost at once: most likely it was closed
+    /// just as it was used again, which says nothing about the upstream.
     pub(crate) stale: bool,
     /// What went wrong.
     pub(crate) error: WireError,
@@ -206,7 +211,8 @@ impl Conn {
         .await;
         self.keeps &= broke.is_none();
         let answer = answer.map_err(|error| broke.map_or(error, WireError::Io));
-        let stale = self.reused && !self.has_received;
+        let is_early = self.first_write.is_none_or(|at| self.clock.now().since(at) < STALE_MAX);
+        let stale = self.reused && !self.has_received && is_early;
         self.reused = true;
         answer.map_err(|error| Lost { sent: self.first_write.is_some(), stale, error })
     }

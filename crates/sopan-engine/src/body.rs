@@ -120,6 +120,11 @@ impl Body {
         self.with(true, |replay| replay.is_replayable())
     }
 
+    /// How many bytes of it are kept.
+    pub(crate) fn held(&self) -> u64 {
+        self.with(0, |replay| replay.held())
+    }
+
     /// Why it could not be sent to its end.
     pub(crate) fn error(&self) -> Option<BodyError> {
         self.with(None, |replay| replay.error())

@@ -427,7 +427,9 @@ impl<'a> Exchange<'a> {
             (stay, total) => stay.or(total),
         };
         let (client, weight, arrival) = (self.client, self.weight.max(1), self.arrival);
-        Entry { client, weight, arrival, cost: 1, bytes: head_bytes(&self.head), since, deadline }
+        // What a retry keeps of its body waits with it.
+        let bytes = head_bytes(&self.head) + self.body.held();
+        Entry { client, weight, arrival, cost: 1, bytes, since, deadline }
     }
 
     fn left(&self) -> Option<Duration> {

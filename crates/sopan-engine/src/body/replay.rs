@@ -75,6 +75,10 @@ impl Replay {
         self.error.is_none() && !self.spent
     }
 
+    pub(super) fn held(&self) -> u64 {
+        self.held
+    }
+
     pub(super) fn error(&self) -> Option<BodyError> {
         self.error
     }

@@ -7,6 +7,7 @@
 mod dial;
 mod h1;
 mod pool;
+mod race;
 mod target;
 mod tls;
 

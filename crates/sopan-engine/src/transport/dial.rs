@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::race::race;
 use super::{Target, tls};
 
 /// Makes connections to one upstream.
@@ -74,18 +75,12 @@ impl TcpDial {
 }
 
 impl TcpDial {
-    /// Tries the name's addresses one after the other. A name without an address is told apart: [`io::ErrorKind::NotFound`].
+    /// Tries the name's addresses. A name without an address is told apart: [`io::ErrorKind::NotFound`].
     async fn connect_tcp(&self) -> io::Result<TcpStream> {
         let not_found = |why: String| io::Error::new(io::ErrorKind::NotFound, why);
         let addresses = tokio::net::lookup_host((&*self.host, self.port)).await;
-        let mut last = not_found("the name has no address".to_owned());
-        for address in addresses.map_err(|e| not_found(e.to_string()))? {
-            match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        let addresses = addresses.map_err(|e| not_found(e.to_string()))?;
+        race(addresses, not_found("the name has no address".to_owned()), TcpStream::connect).await
     }
 }
 

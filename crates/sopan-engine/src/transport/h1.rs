@@ -50,6 +50,8 @@ pub(crate) struct Conn {
     clock: Clock,
     /// What was read and is not used yet.
     read: BytesMut,
+    /// The most that `read` has had room for, and so about what it keeps, whatever is left of it to be seen.
+    room: usize,
     /// Bytes of `read` in which the end of a head has been looked for in vain.
     scanned: usize,
     encoder: Encoder,
@@ -111,6 +113,7 @@ impl Conn {
             stream,
             clock,
             read: BytesMut::new(),
+            room: 0,
             scanned: 0,
             encoder: Encoder::default(),
             unflushed: false,
@@ -156,9 +159,13 @@ impl Conn {
         self.reused
     }
 
-    /// It is idle from now on, and may be closed from the other side at any moment.
+    /// It is idle from now on, and may be closed from the other side at any moment. Thousands may rest, so it keeps no more
+    /// to read into than a head takes.
     pub(super) fn rests(&mut self) {
         self.reused = true;
+        if self.read.is_empty() && self.room > HEAD_READ {
+            (self.read, self.room) = (BytesMut::new(), 0);
+        }
     }
 
     /// Whether it can be taken to another thread's runtime: a TLS session cannot be taken apart.
@@ -329,6 +336,7 @@ impl Conn {
 
     fn poll_read(&mut self, room: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.read.reserve(room);
+        self.room = self.room.max(self.read.capacity());
         poll_read_buf(&mut self.stream, &mut self.read, cx)
     }
 
@@ -342,4 +350,37 @@ impl Conn {
 /// Reads into the spare room of a buffer, without clearing it first.
 fn poll_read_buf(stream: &mut Stream, buf: &mut BytesMut, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
     pin!(stream.read_buf(buf)).poll(cx)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    /// What a connection keeps to read into when it rests after an answer with a body of this length.
+    async fn kept(length: usize) -> usize {
+        let (ours, mut theirs) = tokio::io::duplex(1024 * 1024);
+        let mut conn = Conn::new(Stream::Other(Box::new(ours)), Clock::system());
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        theirs.write_all(&[head.as_bytes(), &vec![b'x'; length]].concat()).await.unwrap();
+        let head = Request::new(());
+        conn.send(&head, AttemptBody::Empty, |_| {}).await.map_err(|lost| lost.error).unwrap();
+        while let Some(frame) = poll_fn(|cx| conn.poll_body(cx)).await {
+            frame.unwrap();
+        }
+        assert!(conn.is_idle());
+        conn.rests();
+        // All that it still has, also what was given out and has come back.
+        conn.read.reserve(1);
+        conn.read.capacity()
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_rests_keeps_no_large_buffer() {
+        for (length, keeps) in [(0, true), (1_000, true), (7_000, true), (50_000, false), (500_000, false)] {
+            let kept = kept(length).await;
+            assert!(kept <= HEAD_READ && (kept > 1_000) == keeps, "{kept} bytes after {length}");
+        }
+    }
 }

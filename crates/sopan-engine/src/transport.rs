@@ -24,6 +24,7 @@ pub use h1::WireError;
 pub(crate) use h1::{Conn, Lost};
 use pool::Pool;
 pub use target::{Target, TargetError};
+pub(crate) use tls::explain;
 pub use tls::{Roots, TlsError};
 
 /// Connections to one upstream.

@@ -19,7 +19,7 @@ use crate::body::{Body, BodyError};
 use crate::clock::Timer;
 use crate::dispatcher::{Entered, News, Ticket, Turn};
 use crate::refusal::Failure;
-use crate::transport::{Conn, ConnectFailure, Transport};
+use crate::transport::{Conn, ConnectFailure, Transport, explain};
 
 /// Why an exchange gets no turn.
 #[derive(Debug, Clone, Copy)]
@@ -279,7 +279,7 @@ fn unconnected(failure: &ConnectFailure) -> Failed {
             (Failure::ConnectTimeout, "no connection in time".to_owned())
         }
         ConnectFailure::Unresolvable(error) => (Failure::Unresolvable, error.to_string()),
-        ConnectFailure::Io(error) => (of_io(error), error.to_string()),
+        ConnectFailure::Io(error) => (of_io(error), explain(error)),
     };
     Failed { outcome: Outcome::NotSent, failure: Some(kind), reason: format!("connection failed: {reason}") }
 }

@@ -7,6 +7,6 @@ mod hop_by_hop;
 mod redact;
 mod trailers;
 
-pub use hop_by_hop::strip_hop_by_hop;
+pub use hop_by_hop::{is_hop_by_hop, strip_hop_by_hop};
 pub use redact::{Shown, is_secret, redact_url};
 pub use trailers::strip_trailers;

@@ -9,7 +9,7 @@ use http::header::{CONNECTION, HeaderMap, HeaderName};
 /// `Trailer` is not among them: it announces fields after the body, which are passed on with the body.
 ///
 /// One `match` over the text costs 2 ns a field, less than a look-up of ten names in the map.
-pub(super) fn is_hop_by_hop(name: &HeaderName) -> bool {
+pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "connection"

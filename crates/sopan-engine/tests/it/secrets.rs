@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use http::{Method, Request, Uri};
 use sopan_core::queue::ClientId;
-use sopan_engine::Stream;
 use sopan_engine::body::Source;
 use sopan_engine::event::Event;
 use sopan_engine::exchange::{self, Inbound};
+use sopan_engine::{ApiClient, Stream};
 use sopan_fake::script::Answer;
 use tokio::io::AsyncWriteExt as _;
 
@@ -55,6 +55,11 @@ async fn answer(status: u16) -> String {
     format!("{:#?}", exchange::call(&bench.engine, inbound()).await)
 }
 
+fn client_builder() -> String {
+    let builder = ApiClient::builder("http://api.test").unwrap();
+    format!("{:#?}", builder.header("Authorization", "SECRET").unwrap().header("X-Tag", "SECRET").unwrap())
+}
+
 async fn stream() -> String {
     let (ours, mut theirs) = tokio::io::duplex(100);
     theirs.write_all(b"SECRET").await.unwrap();
@@ -72,6 +77,7 @@ async fn nothing_that_is_printed_shows_a_secret() {
         (answer(200).await, "\"x-page\": \"2\""),
         (answer(500).await, "Full(6 bytes)"),
         (stream().await, "Other"),
+        (client_builder(), "\"x-tag\": Sensitive"),
     ] {
         assert!(shown.contains(explains) && !shown.contains("SECRET"), "{shown}");
     }

@@ -4,9 +4,10 @@ use http::header::{HeaderMap, HeaderName};
 
 use super::hop_by_hop::is_hop_by_hop;
 
-/// Whether this field has no place after a body, whoever sent it there (RFC 9110 §6.5.1, RFC 9112 §7.1.2): it would have
-/// to be known before the body is, to tell where the message ends, for whom it is, who sends it, under which conditions, or
-/// what its bytes are. A receiver that merges trailers into the head would take one for what the head never said.
+/// Whether this field has no place after a body, whoever sent it there (RFC 9110 §6.5.1, RFC 9112 §7.1.2): it would
+/// have to be known before the body is, to tell where the message ends, for whom it is, who sends it, under which
+/// conditions, or what its bytes are. A receiver that merges trailers into the head would take one for what the head
+/// never said.
 ///
 /// `Authentication-Info` is not among them: its scheme may ask for it there (RFC 9110 §11.6.3).
 fn belongs_to_the_head(name: &HeaderName) -> bool {
@@ -25,8 +26,8 @@ fn belongs_to_the_head(name: &HeaderName) -> bool {
     ) || is_condition()
 }
 
-/// Takes off what may not be passed on after a body: what belongs to the hop or to the head, and what `Connection` named in
-/// the head, as [`strip_hop_by_hop`](super::strip_hop_by_hop) told.
+/// Takes off what may not be passed on after a body: what belongs to the hop or to the head, and what `Connection`
+/// named in the head, as [`strip_hop_by_hop`](super::strip_hop_by_hop) told.
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue};

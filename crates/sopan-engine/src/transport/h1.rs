@@ -40,8 +40,8 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 const HEAD_READ: usize = 8 * 1024;
 const BODY_READ: usize = 64 * 1024;
 
-/// A connection that was closed while it was idle tells so at once when it is used again, in one round trip. Whatever ends
-/// later had the request, and may have worked on it.
+/// A connection that was closed while it was idle tells so at once when it is used again, in one round trip. Whatever
+/// ends later had the request, and may have worked on it.
 const STALE_MAX: Duration = Duration::from_secs(1);
 
 /// A connection that carries one request at a time.
@@ -71,8 +71,8 @@ pub(crate) struct Conn {
 pub(crate) struct Lost {
     /// Whether a byte of the request was written.
     pub(crate) sent: bool,
-    /// Whether the connection had been idle, said nothing to this request and was lost at once: most likely it was closed
-    /// just as it was used again, which says nothing about the upstream.
+    /// Whether the connection had been idle, said nothing to this request and was lost at once: most likely it was
+    /// closed just as it was used again, which says nothing about the upstream.
     pub(crate) stale: bool,
     /// What went wrong.
     pub(crate) error: WireError,
@@ -159,8 +159,8 @@ impl Conn {
         self.reused
     }
 
-    /// It is idle from now on, and may be closed from the other side at any moment. Thousands may rest, so it keeps no more
-    /// to read into than a head takes.
+    /// It is idle from now on, and may be closed from the other side at any moment. Thousands may rest, so it keeps no
+    /// more to read into than a head takes.
     pub(super) fn rests(&mut self) {
         self.reused = true;
         if self.read.is_empty() && self.room > HEAD_READ {

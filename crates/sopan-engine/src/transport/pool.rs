@@ -2,7 +2,8 @@
 //!
 //! A connection is registered with the runtime of the thread that made it, and events on it wake that thread. So each
 //! thread uses its own shelf first, last in first out; with none left it takes one from another's shelf and moves it over
-//! before it would connect anew. Threads beyond the number of shelves share them, which costs a little and breaks nothing.
+//! before it would connect anew. Threads beyond the number of shelves share them, which costs a little and breaks
+//! nothing.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -20,8 +21,8 @@ use crate::clock::Clock;
 
 /// Idle connections kept on one shelf; more are closed.
 const IDLE_MAX: usize = 4096;
-/// Shelves there are at least: there may be more workers than processors, and an empty shelf costs a lock to look at, only
-/// before connecting anew.
+/// Shelves there are at least: there may be more workers than processors, and an empty shelf costs a lock to look at,
+/// only before connecting anew.
 const SHELVES_MIN: usize = 16;
 
 struct Idle {

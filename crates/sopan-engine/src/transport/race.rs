@@ -1,9 +1,9 @@
 //! Which of a name's addresses takes a connection first?
 //!
-//! Happy Eyeballs (RFC 8305) in its simple form: the families take turns, beginning with the one that the system prefers;
-//! while nobody has answered, the next address is tried beside those before it, at once where one fails. The first success
-//! wins and the others are dropped. So an address that swallows everything costs a quarter of a second, not the whole
-//! `connect_timeout`, which the caller keeps to. What connecting is, the caller says too.
+//! Happy Eyeballs (RFC 8305) in its simple form: the families take turns, beginning with the one that the system
+//! prefers; while nobody has answered, the next address is tried beside those before it, at once where one fails. The
+//! first success wins and the others are dropped. So an address that swallows everything costs a quarter of a second,
+//! not the whole `connect_timeout`, which the caller keeps to. What connecting is, the caller says too.
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -1,5 +1,5 @@
-//! TLS to upstreams: rustls with one provider, the system's roots, and certificates of one's own beside them; and what went
-//! wrong with it, in words.
+//! TLS to upstreams: rustls with one provider, the system's roots, and certificates of one's own beside them; and what
+//! went wrong with it, in words.
 
 use std::io;
 use std::path::{Path, PathBuf};

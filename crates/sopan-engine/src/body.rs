@@ -7,6 +7,7 @@
 mod pieces;
 mod replay;
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,6 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderName;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
@@ -22,7 +24,7 @@ use crate::clock::Clock;
 use replay::Replay;
 
 /// Where a request's body comes from.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub enum Source {
     /// There is none.
     #[default]
@@ -31,6 +33,16 @@ pub enum Source {
     Bytes(Bytes),
     /// A client sends it.
     Incoming(Incoming),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("Empty"),
+            Self::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
+            Self::Incoming(_) => f.write_str("Incoming"),
+        }
+    }
 }
 
 /// A body that could not be sent to its end because the client did not.
@@ -77,18 +89,18 @@ pub(crate) struct Bounds {
 }
 
 /// A request's body, as the exchange holds it.
-#[derive(Debug)]
 pub(crate) enum Body {
     Empty,
     Replay(Arc<Mutex<Replay>>),
 }
 
 impl Body {
-    pub(crate) fn new(source: Source, bounds: &Bounds) -> Self {
+    /// `named_by_connection`: fields that the client declared to be of its hop, which trailers may not bring either.
+    pub(crate) fn new(source: Source, named_by_connection: Vec<HeaderName>, bounds: &Bounds) -> Self {
         match source {
             Source::Empty => Self::Empty,
             Source::Incoming(incoming) if http_body::Body::is_end_stream(&incoming) => Self::Empty,
-            source => Self::Replay(Arc::new(Mutex::new(Replay::new(source, bounds.clone())))),
+            source => Self::Replay(Arc::new(Mutex::new(Replay::new(source, named_by_connection, bounds.clone())))),
         }
     }
 
@@ -106,6 +118,11 @@ impl Body {
     /// Whether it can be sent whole once more.
     pub(crate) fn is_replayable(&self) -> bool {
         self.with(true, |replay| replay.is_replayable())
+    }
+
+    /// How many bytes of it are kept.
+    pub(crate) fn held(&self) -> u64 {
+        self.with(0, |replay| replay.held())
     }
 
     /// Why it could not be sent to its end.
@@ -133,7 +150,6 @@ impl Body {
 }
 
 /// The body of one attempt.
-#[derive(Debug)]
 pub(crate) enum AttemptBody {
     Empty,
     Replay(Arc<Mutex<Replay>>),
@@ -147,13 +163,6 @@ impl http_body::Body for AttemptBody {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
             Self::Replay(replay) => replay.lock().poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Replay(replay) => replay.lock().is_end_stream(),
         }
     }
 

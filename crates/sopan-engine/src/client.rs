@@ -4,9 +4,10 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use http::header::ACCEPT;
-use http::{HeaderValue, Request, Uri};
+use http::header::{ACCEPT, CONTENT_LENGTH, EXPECT, HOST, TRAILER};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use serde::de::DeserializeOwned;
+use sopan_core::headers::{is_hop_by_hop, redact_url};
 use sopan_core::policy::{Limit, RetryPolicy};
 use sopan_core::queue::ClientId;
 use tokio::task::AbortHandle;
@@ -23,7 +24,10 @@ use crate::upstream::{Settings, SetupError, Surroundings, Upstream};
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// use sopan_engine::ApiClient;
 ///
-/// let api = ApiClient::builder("https://api.example.com")?.limit("10/s burst 20".parse()?).build()?;
+/// let api = ApiClient::builder("https://api.example.com")?
+///     .limit("10/s burst 20".parse()?)
+///     .header("Authorization", &format!("Bearer {}", std::env::var("API_KEY")?))?
+///     .build()?;
 /// let orders: serde_json::Value = api.get_json("/api/v1/orders?page=1").await?;
 /// # Ok(())
 /// # }
@@ -34,6 +38,8 @@ use crate::upstream::{Settings, SetupError, Surroundings, Upstream};
 #[derive(Clone)]
 pub struct ApiClient {
     upstream: Arc<Upstream>,
+    /// What every request says beside what it asks for.
+    fields: Arc<HeaderMap>,
     body_bytes_max: u64,
     _background: Arc<AbortOnDrop>,
 }
@@ -44,6 +50,7 @@ pub struct Builder {
     settings: Settings,
     around: Surroundings,
     limits: Vec<Limit>,
+    fields: HeaderMap,
     body_bytes_max: u64,
 }
 
@@ -60,7 +67,9 @@ impl ApiClient {
         let mut settings = Settings::new(target);
         settings.lane.wait_max = None;
         settings.waits_count = false;
-        Ok(Builder { settings, around: Surroundings::default(), limits: Vec::new(), body_bytes_max: BODY_BYTES_MAX })
+        let (around, limits) = (Surroundings::default(), Vec::new());
+        let fields = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
+        Ok(Builder { settings, around, limits, fields, body_bytes_max: BODY_BYTES_MAX })
     }
 
     /// Gets a resource as JSON. `path` begins with a slash and may hold a query.
@@ -69,9 +78,9 @@ impl ApiClient {
     /// [`Error::Transient`] if it may succeed later, [`Error::Permanent`] if something must be mended first: a status
     /// from 400 to 499, a body that is no such JSON or is too long, a path that is none.
     pub async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        let url = sopan_core::headers::redact_url(&format!("{}{path}", self.upstream.target()));
+        let url = redact_url(&format!("{}{path}", self.upstream.target()));
         let mut body = Body { bytes: Vec::new(), max: self.body_bytes_max };
-        let answer = exchange::collect(&self.upstream, inbound(path)?, &mut body).await;
+        let answer = exchange::collect(&self.upstream, self.inbound(path)?, &mut body).await;
         let answer = answer.map_err(|e| Error::permanent(format!("the answer from {url} cannot be used: {e}")))?;
         if let Some(error) = Error::of(&answer, &url) {
             return Err(error);
@@ -79,17 +88,20 @@ impl ApiClient {
         serde_json::from_slice(&body.bytes)
             .map_err(|e| Error::permanent(format!("the answer from {url} is not the JSON that was expected: {e}")))
     }
-}
 
-fn inbound(path: &str) -> Result<Inbound, Error> {
-    let uri: Uri = match path.parse() {
-        Ok(uri) if path.starts_with('/') => uri,
-        _ => return Err(Error::permanent(format!("`{path}` is not a path; write for example /orders?page=1"))),
-    };
-    let mut request = Request::new(Source::Empty);
-    *request.uri_mut() = uri;
-    request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
-    Ok(Inbound { request, client: ClientId(0), weight: 1 })
+    fn inbound(&self, path: &str) -> Result<Inbound, Error> {
+        let uri: Uri = match path.parse() {
+            Ok(uri) if path.starts_with('/') => uri,
+            _ => {
+                let shown = redact_url(path);
+                return Err(Error::permanent(format!("`{shown}` is not a path; write for example /orders?page=1")));
+            }
+        };
+        let mut request = Request::new(Source::Empty);
+        *request.uri_mut() = uri;
+        *request.headers_mut() = (*self.fields).clone();
+        Ok(Inbound { request, client: ClientId(0), weight: 1 })
+    }
 }
 
 impl Builder {
@@ -105,6 +117,34 @@ impl Builder {
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.settings.retry = policy;
         self
+    }
+
+    /// Sends this field with every request, as for `Authorization`; its value is shown nowhere. `Accept` replaces the
+    /// `application/json` that is asked for otherwise; any other name may be given several times.
+    ///
+    /// # Errors
+    /// A name or a value that no field can have, and names that say how a request is sent, which is not the caller's.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
+        let Ok(name) = name.parse::<HeaderName>() else {
+            // Not shown, since it may be the value, given in the wrong place.
+            let why = "the name of a field holds a character that no name can hold; write for example X-Api-Key";
+            return Err(Error::permanent(why.to_owned()));
+        };
+        if [HOST, CONTENT_LENGTH, TRAILER, EXPECT].contains(&name) || is_hop_by_hop(&name) {
+            return Err(Error::permanent(format!("`{name}` cannot be set: it is told by how a request is sent")));
+        }
+        let Ok(mut value) = HeaderValue::from_bytes(value.as_bytes()) else {
+            return Err(Error::permanent(format!(
+                "the value for `{name}` holds a line break or another control character"
+            )));
+        };
+        value.set_sensitive(true);
+        if name == ACCEPT {
+            self.fields.insert(name, value);
+        } else {
+            self.fields.append(name, value);
+        }
+        Ok(self)
     }
 
     /// Reads bodies of at most so many bytes; 64 MiB unless told otherwise.
@@ -138,7 +178,8 @@ impl Builder {
         }
         let (upstream, background) = Upstream::start(self.settings, self.around)?;
         let background = Arc::new(AbortOnDrop(tokio::spawn(background).abort_handle()));
-        Ok(ApiClient { upstream, body_bytes_max: self.body_bytes_max, _background: background })
+        let (fields, body_bytes_max) = (Arc::new(self.fields), self.body_bytes_max);
+        Ok(ApiClient { upstream, fields, body_bytes_max, _background: background })
     }
 }
 

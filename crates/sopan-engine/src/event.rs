@@ -4,10 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri};
+use sopan_core::headers::redact_url;
 use sopan_core::retry::Outcome;
 
 /// One exchange that has ended.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Event<'a> {
     /// The request's method.
     pub method: &'a Method,
@@ -40,6 +41,24 @@ pub enum Attempted<'a> {
     Left,
     /// An idle connection was closed just as it was used again. That is no attempt, and the request goes out once more.
     Stale,
+}
+
+impl fmt::Debug for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, uri, status, refused, wait, attempts, upstream, total, bytes, whole } = self;
+        f.debug_struct("Event")
+            .field("method", method)
+            .field("uri", &redact_url(&uri.to_string()))
+            .field("status", status)
+            .field("refused", refused)
+            .field("wait", wait)
+            .field("attempts", attempts)
+            .field("upstream", upstream)
+            .field("total", total)
+            .field("bytes", bytes)
+            .field("whole", whole)
+            .finish()
+    }
 }
 
 /// Is told what happens. Called on the request's own path, so it must be quick and must not block.

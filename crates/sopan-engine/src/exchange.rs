@@ -21,6 +21,7 @@ mod send;
 mod story;
 mod turn;
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{HeaderName, Method, Request, Response, StatusCode, Uri};
 use sopan_core::breaker::Health;
-use sopan_core::headers::strip_hop_by_hop;
+use sopan_core::headers::{Shown, redact_url, strip_hop_by_hop};
 use sopan_core::hints;
 use sopan_core::lane::Visit;
 use sopan_core::queue::{ClientId, Entry};
@@ -51,7 +52,6 @@ use story::Story;
 use turn::Stop;
 
 /// A request as a door hands it over.
-#[derive(Debug)]
 pub struct Inbound {
     /// The request; its target in origin form, or absolute, in which case its authority is not looked at.
     pub request: Request<Source>,
@@ -61,13 +61,36 @@ pub struct Inbound {
     pub weight: u32,
 }
 
+impl fmt::Debug for Inbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbound")
+            .field("method", self.request.method())
+            .field("target", &redact_url(&self.request.uri().to_string()))
+            .field("fields", &Shown(self.request.headers()))
+            .field("body", self.request.body())
+            .field("client", &self.client)
+            .field("weight", &self.weight)
+            .finish()
+    }
+}
+
 /// An exchange's answer.
-#[derive(Debug)]
 pub struct Answer {
     /// What the client gets.
     pub response: Response<AnswerBody>,
     /// How it came about.
     pub end: End,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("status", &self.response.status())
+            .field("fields", &Shown(self.response.headers()))
+            .field("body", self.response.body())
+            .field("end", &self.end)
+            .finish()
+    }
 }
 
 /// How an exchange ended.
@@ -198,12 +221,12 @@ impl<'a> Exchange<'a> {
         let (mut parts, source) = request.into_parts();
         let arrived = upstream.clock.now();
         // Fields of the hop go first, so that nothing below is read from a field that its sender declared to be one.
-        strip_hop_by_hop(&mut parts.headers);
+        let named_by_connection = strip_hop_by_hop(&mut parts.headers);
         Self {
             upstream,
             head: Request::from_parts(parts, ()),
             original: None,
-            body: Body::new(source, &upstream.bounds),
+            body: Body::new(source, named_by_connection, &upstream.bounds),
             client,
             weight,
             arrival: upstream.next_arrival(),
@@ -406,7 +429,9 @@ impl<'a> Exchange<'a> {
             (stay, total) => stay.or(total),
         };
         let (client, weight, arrival) = (self.client, self.weight.max(1), self.arrival);
-        Entry { client, weight, arrival, cost: 1, bytes: head_bytes(&self.head), since, deadline }
+        // What a retry keeps of its body waits with it.
+        let bytes = head_bytes(&self.head) + self.body.held();
+        Entry { client, weight, arrival, cost: 1, bytes, since, deadline }
     }
 
     fn left(&self) -> Option<Duration> {

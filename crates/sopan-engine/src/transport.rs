@@ -7,6 +7,7 @@
 mod dial;
 mod h1;
 mod pool;
+mod race;
 mod target;
 mod tls;
 
@@ -23,10 +24,10 @@ pub use h1::WireError;
 pub(crate) use h1::{Conn, Lost};
 use pool::Pool;
 pub use target::{Target, TargetError};
+pub(crate) use tls::explain;
 pub use tls::{Roots, TlsError};
 
 /// Connections to one upstream.
-#[derive(Debug)]
 pub(crate) struct Transport {
     target: Target,
     dial: Arc<dyn Dial>,

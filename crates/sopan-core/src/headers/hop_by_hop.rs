@@ -9,7 +9,7 @@ use http::header::{CONNECTION, HeaderMap, HeaderName};
 /// `Trailer` is not among them: it announces fields after the body, which are passed on with the body.
 ///
 /// One `match` over the text costs 2 ns a field, less than a look-up of ten names in the map.
-fn is_hop_by_hop(name: &HeaderName) -> bool {
+pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "connection"
@@ -39,7 +39,8 @@ fn is_end_to_end(name: &HeaderName) -> bool {
 
 /// Takes off what belongs to this hop: the fields that any `Connection` line names, in any case, `Connection` itself, and
 /// `Keep-Alive`, `Proxy-Connection`, `Proxy-Authenticate`, `Proxy-Authentication-Info`, `Proxy-Authorization`, `TE`,
-/// `Transfer-Encoding`, `Upgrade` and `HTTP2-Settings` in any case (RFC 9110 §7.6.1, §11.7).
+/// `Transfer-Encoding`, `Upgrade` and `HTTP2-Settings` in any case (RFC 9110 §7.6.1, §11.7). Answers which fields
+/// `Connection` named, for those that come after the body ([`strip_trailers`](super::strip_trailers)).
 ///
 /// `Cache-Control`, `Content-Encoding`, `Content-Length`, `Content-Range`, `Content-Type`, `Host` and `Via` cannot be
 /// taken off by naming them. The lines of a field that stays keep their order.
@@ -58,16 +59,19 @@ fn is_end_to_end(name: &HeaderName) -> bool {
 /// strip_hop_by_hop(&mut headers);
 /// assert_eq!(headers.keys().collect::<Vec<_>>(), ["x-end"]);
 /// ```
-pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) -> Vec<HeaderName> {
+    let mut named = Vec::new();
     // Most messages have none or one of them, so looking again from the start is cheaper than a list of what to remove.
     while let Some(name) = headers.keys().find(|name| is_hop_by_hop(name)).cloned() {
         if name == CONNECTION {
-            for named in named_by_connection(headers) {
-                headers.remove(named);
+            named = named_by_connection(headers);
+            for name in &named {
+                headers.remove(name);
             }
         }
         headers.remove(name);
     }
+    named
 }
 
 /// The fields that `Connection` names and that can be taken off. The usual options, which name no field that we would not

@@ -3,7 +3,9 @@
 //! Both look only at names, since a secret does not look like one, and both err towards hiding: a log line that says too
 //! little can be mended by looking elsewhere, one that says too much cannot be taken back.
 
-use http::header::HeaderName;
+use std::fmt;
+
+use http::header::{CONTENT_LOCATION, HeaderMap, HeaderName, HeaderValue, LINK, LOCATION, REFERER};
 
 /// What the name of a field that holds a secret contains. `auth` covers `Authorization` and all its relatives, `cookie`
 /// also `Set-Cookie`, `key` also `X-Api-Key`.
@@ -35,6 +37,34 @@ const SECRET_WORDS: [&str; 12] = [
 /// ```
 pub fn is_secret(name: &HeaderName) -> bool {
     SECRET_WORDS.iter().any(|word| name.as_str().contains(word))
+}
+
+/// Fields as they may be shown: with `…` for the value of each that holds a secret, and URLs redacted.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue};
+/// use sopan_core::headers::Shown;
+///
+/// let mut fields = HeaderMap::new();
+/// fields.insert("accept", HeaderValue::from_static("text/html"));
+/// fields.insert("cookie", HeaderValue::from_static("id=abc"));
+/// assert_eq!(format!("{:?}", Shown(&fields)), r#"{"accept": "text/html", "cookie": "…"}"#);
+/// ```
+pub struct Shown<'a>(pub &'a HeaderMap);
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(name, value)| (name.as_str(), shown_value(name, value)))).finish()
+    }
+}
+
+fn shown_value(name: &HeaderName, value: &HeaderValue) -> String {
+    if value.is_sensitive() || is_secret(name) {
+        return "…".to_owned();
+    }
+    let text = String::from_utf8_lossy(value.as_bytes());
+    let holds_url = [CONTENT_LOCATION, LINK, LOCATION, REFERER].contains(name);
+    if holds_url { redact_url(&text) } else { text.into_owned() }
 }
 
 /// A URL as it may be shown: without user and password, with `…` for every value of the query and for the fragment. Names
@@ -237,6 +267,24 @@ mod tests {
         ] {
             assert!(!is_secret(&HeaderName::from_static(name)), "{name}");
         }
+    }
+
+    #[test]
+    fn fields_are_shown_without_what_they_hide() {
+        let mut fields = HeaderMap::new();
+        for (name, value) in [
+            (LOCATION, "https://me:pw@api.test/x?key=abc"),
+            (HeaderName::from_static("x-api-key"), "abc"),
+            (HeaderName::from_static("x-plain"), "a?b=c"),
+        ] {
+            fields.append(name, HeaderValue::from_static(value));
+        }
+        let mut marked = HeaderValue::from_static("abc");
+        marked.set_sensitive(true);
+        fields.append("x-marked", marked);
+        let shown =
+            r#"{"location": "https://api.test/x?key=…", "x-api-key": "…", "x-plain": "a?b=c", "x-marked": "…"}"#;
+        assert_eq!(format!("{:?}", Shown(&fields)), shown);
     }
 
     proptest! {

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use http_body::Frame;
+use sopan_core::headers::strip_trailers;
 
 /// A shorter piece is copied to those before it. As it came it may be one byte of a large buffer, which it would keep.
 const SMALL: usize = 4 * 1024;
@@ -12,7 +13,6 @@ const SMALL: usize = 4 * 1024;
 const BLOCK: usize = 16 * 1024;
 
 /// A piece of a body.
-#[derive(Debug)]
 pub(super) enum Piece {
     Data(Bytes),
     /// Short pieces, one after the other.
@@ -21,10 +21,15 @@ pub(super) enum Piece {
 }
 
 impl Piece {
-    pub(super) fn new(frame: Frame<Bytes>) -> Self {
+    /// Trailers that may not be passed on are left out.
+    pub(super) fn new(frame: Frame<Bytes>, named_by_connection: &[HeaderName]) -> Self {
         match frame.into_data() {
             Ok(bytes) => Self::Data(bytes),
-            Err(frame) => Self::Trailers(frame.into_trailers().unwrap_or_default()),
+            Err(frame) => {
+                let mut trailers = frame.into_trailers().unwrap_or_default();
+                strip_trailers(&mut trailers, named_by_connection);
+                Self::Trailers(trailers)
+            }
         }
     }
 
@@ -54,7 +59,7 @@ impl Piece {
 }
 
 /// Pieces in their order. While all of them are kept, each attempt walks over them; else they are taken out.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Pieces {
     pieces: VecDeque<Piece>,
     /// The next piece of the attempt under way, and how much of it has been walked over already.

@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderName;
 use http_body::{Body as _, Frame, SizeHint};
 use sopan_core::time::Instant;
 use tokio::time::Sleep;
@@ -12,9 +13,9 @@ use tokio::time::Sleep;
 use super::pieces::{Piece, Pieces};
 use super::{BodyError, Bounds, Source};
 
-#[derive(Debug)]
 pub(crate) struct Replay {
     source: Source,
+    named_by_connection: Vec<HeaderName>,
     ended: bool,
     error: Option<BodyError>,
     /// What was read. While it is all kept, attempts walk over it; once it is not, they take pieces out.
@@ -25,6 +26,7 @@ pub(crate) struct Replay {
     kept: bool,
     /// Whether an attempt has taken something that is kept no more.
     spent: bool,
+    /// How long it is as a whole, if its client told; the same for every attempt.
     size: SizeHint,
     /// When bytes last moved, and how long they have been moving since that was last asked.
     last_move: Option<Instant>,
@@ -34,7 +36,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(super) fn new(source: Source, bounds: Bounds) -> Self {
+    pub(super) fn new(source: Source, named_by_connection: Vec<HeaderName>, bounds: Bounds) -> Self {
         let size = match &source {
             Source::Empty => SizeHint::with_exact(0),
             Source::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
@@ -42,6 +44,7 @@ impl Replay {
         };
         let mut replay = Self {
             source,
+            named_by_connection,
             ended: false,
             error: None,
             pieces: Pieces::default(),
@@ -72,16 +75,16 @@ impl Replay {
         self.error.is_none() && !self.spent
     }
 
+    pub(super) fn held(&self) -> u64 {
+        self.held
+    }
+
     pub(super) fn error(&self) -> Option<BodyError> {
         self.error
     }
 
     pub(super) fn take_moved(&mut self) -> Duration {
         std::mem::take(&mut self.moved)
-    }
-
-    pub(super) fn is_end_stream(&self) -> bool {
-        self.ended && self.pieces.is_walked() && self.error.is_none()
     }
 
     pub(super) fn size_hint(&self) -> SizeHint {
@@ -135,7 +138,7 @@ impl Replay {
             Poll::Ready(Some(Err(_))) => Poll::Ready(Err(self.fail(BodyError::Broken))),
             Poll::Ready(Some(Ok(frame))) => {
                 self.silence = None;
-                Poll::Ready(Ok(Some(Piece::new(frame))))
+                Poll::Ready(Ok(Some(Piece::new(frame, &self.named_by_connection))))
             }
         }
     }

@@ -1,13 +1,14 @@
 //! The body of an answer on its way to the client.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Response, Version};
+use http::{HeaderName, Response, Version};
 use http_body::{Body, Frame, SizeHint};
-use sopan_core::headers::strip_hop_by_hop;
+use sopan_core::headers::{strip_hop_by_hop, strip_trailers};
 use tokio::time::Sleep;
 
 use super::story::Told;
@@ -16,12 +17,20 @@ use crate::transport::{Conn, WireError};
 use crate::upstream::Upstream;
 
 /// The body of an answer.
-#[derive(Debug)]
 pub enum AnswerBody {
     /// All of it is here: sopan's own, or an answer that was kept.
     Full(Option<Bytes>),
     /// It is passed on as it comes.
     Passing(Box<Passing>),
+}
+
+impl fmt::Debug for AnswerBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(bytes) => write!(f, "Full({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
+            Self::Passing(passing) => passing.fmt(f),
+        }
+    }
 }
 
 /// A body that broke off. The client must see a broken transfer, never a whole one.
@@ -62,20 +71,21 @@ impl Body for AnswerBody {
 }
 
 /// Makes the head of an upstream's answer one to pass on: without what belongs to the upstream's hop, and in our own
-/// version of HTTP (RFC 9112 §2.3).
-pub(super) fn make_ours(response: &mut Response<()>) {
-    strip_hop_by_hop(response.headers_mut());
+/// version of HTTP (RFC 9112 §2.3). Answers which fields its `Connection` named.
+pub(super) fn make_ours(response: &mut Response<()>) -> Vec<HeaderName> {
     *response.version_mut() = Version::HTTP_11;
+    strip_hop_by_hop(response.headers_mut())
 }
 
 /// An upstream's body, with the connection that it comes on and the turn that lasts until its end.
-#[derive(Debug)]
 pub struct Passing {
     prefix: Option<Bytes>,
     conn: Option<Box<Conn>>,
     turn: Option<Turn>,
     upstream: Arc<Upstream>,
     told: Told,
+    /// Fields of the upstream's hop, which its trailers may not bring either.
+    named_by_connection: Vec<HeaderName>,
     silence: Option<Pin<Box<Sleep>>>,
     /// What broke it off, to be told at the next poll: a server that is told drops what it has not flushed yet, and with it
     /// bytes, even the head, that had come from the upstream whole.
@@ -84,7 +94,14 @@ pub struct Passing {
 }
 
 impl Passing {
-    pub(super) fn new(prefix: Option<Bytes>, conn: Box<Conn>, turn: Turn, upstream: Arc<Upstream>, told: Told) -> Self {
+    pub(super) fn new(
+        prefix: Option<Bytes>,
+        conn: Box<Conn>,
+        turn: Turn,
+        upstream: Arc<Upstream>,
+        told: Told,
+        named_by_connection: Vec<HeaderName>,
+    ) -> Self {
         let (conn, turn) = (Some(conn), Some(turn));
         Self {
             prefix: prefix.filter(|p| !p.is_empty()),
@@ -92,6 +109,7 @@ impl Passing {
             turn,
             upstream,
             told,
+            named_by_connection,
             silence: None,
             broken: None,
             bytes: 0,
@@ -114,8 +132,11 @@ impl Passing {
                 }
                 self.cut(AnswerError::Silent, cx)
             }
-            Poll::Ready(Some(Ok(frame))) => {
+            Poll::Ready(Some(Ok(mut frame))) => {
                 self.silence = None;
+                if let Some(trailers) = frame.trailers_mut() {
+                    strip_trailers(trailers, &self.named_by_connection);
+                }
                 self.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
                 if conn.is_end_of_body() {
                     self.end();
@@ -166,6 +187,12 @@ impl Passing {
         self.broken = Some(error);
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+impl fmt::Debug for Passing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Passing({} bytes passed on)", self.bytes)
     }
 }
 

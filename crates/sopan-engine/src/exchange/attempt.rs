@@ -10,7 +10,7 @@ use super::turn::{NoTurn, Stop};
 use super::{Attempt, Exchange, Failed, Next};
 use crate::event::Attempted;
 use crate::refusal::Failure;
-use crate::transport::{ConnectFailure, Lost, WireError};
+use crate::transport::{ConnectFailure, Lost, WireError, explain};
 
 impl Exchange<'_> {
     /// Waits for a turn, sends, and waits for the answer's head.
@@ -89,8 +89,10 @@ impl Exchange<'_> {
         self.head.method().is_idempotent() || self.has_key()
     }
 
+    /// Whether the upstream can tell that it is the same request; by an empty key it cannot.
     pub(super) fn has_key(&self) -> bool {
-        self.head.headers().contains_key(super::IDEMPOTENCY_KEY)
+        let mut keys = self.head.headers().get_all(super::IDEMPOTENCY_KEY).iter();
+        keys.any(|key| !key.as_bytes().trim_ascii().is_empty())
     }
 }
 
@@ -100,7 +102,7 @@ fn unconnected(failure: &ConnectFailure) -> Failed {
             (Failure::ConnectTimeout, "no connection in time".to_owned())
         }
         ConnectFailure::Unresolvable(error) => (Failure::Unresolvable, error.to_string()),
-        ConnectFailure::Io(error) => (of_io(error), error.to_string()),
+        ConnectFailure::Io(error) => (of_io(error), explain(error)),
     };
     Failed { outcome: Outcome::NotSent, failure: Some(kind), reason: format!("connection failed: {reason}") }
 }

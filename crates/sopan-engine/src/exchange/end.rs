@@ -91,7 +91,7 @@ impl Exchange<'_> {
         };
         let end = self.end(verdict);
         self.log_end(&end);
-        make_ours(&mut response);
+        let named_by_connection = make_ours(&mut response);
         self.story.tell(&mut response);
         let uri = std::mem::take(self.head.uri_mut());
         let told = Told {
@@ -100,7 +100,7 @@ impl Exchange<'_> {
             uri: self.original.take().map_or(uri, |original| *original),
         };
         self.story.is_told_later();
-        let passing = Passing::new(prefix, conn, turn, Arc::clone(self.upstream), told);
+        let passing = Passing::new(prefix, conn, turn, Arc::clone(self.upstream), told, named_by_connection);
         Answer { response: response.map(|()| AnswerBody::Passing(Box::new(passing))), end }
     }
 }

@@ -26,7 +26,6 @@ pub(super) struct Story {
 }
 
 /// A story, and whose it is.
-#[derive(Debug)]
 pub(super) struct Told {
     pub(super) story: Story,
     pub(super) method: Method,

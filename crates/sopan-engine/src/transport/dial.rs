@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::race::race;
 use super::{Target, tls};
 
 /// Makes connections to one upstream.
@@ -25,7 +26,6 @@ pub trait Dial: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A connection's bytes.
-#[derive(Debug)]
 pub enum Stream {
     /// Plain TCP.
     Tcp(TcpStream),
@@ -36,9 +36,20 @@ pub enum Stream {
 }
 
 /// Bytes both ways.
-pub trait Io: AsyncRead + AsyncWrite + fmt::Debug + Send + Sync + Unpin + 'static {}
+pub trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static {}
 
-impl<T: AsyncRead + AsyncWrite + fmt::Debug + Send + Sync + Unpin + 'static> Io for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static> Io for T {}
+
+// Without what it holds: a pipe in memory would show the bytes on their way.
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp(_) => "Tcp",
+            Self::Tls(_) => "Tls",
+            Self::Other(_) => "Other",
+        })
+    }
+}
 
 /// Connections over TCP, with TLS where the target wants it.
 pub(crate) struct TcpDial {
@@ -64,18 +75,12 @@ impl TcpDial {
 }
 
 impl TcpDial {
-    /// Tries the name's addresses one after the other. A name without an address is told apart: [`io::ErrorKind::NotFound`].
+    /// Tries the name's addresses. A name without an address is told apart: [`io::ErrorKind::NotFound`].
     async fn connect_tcp(&self) -> io::Result<TcpStream> {
         let not_found = |why: String| io::Error::new(io::ErrorKind::NotFound, why);
         let addresses = tokio::net::lookup_host((&*self.host, self.port)).await;
-        let mut last = not_found("the name has no address".to_owned());
-        for address in addresses.map_err(|e| not_found(e.to_string()))? {
-            match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        let addresses = addresses.map_err(|e| not_found(e.to_string()))?;
+        race(addresses, not_found("the name has no address".to_owned()), TcpStream::connect).await
     }
 }
 

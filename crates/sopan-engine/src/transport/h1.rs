@@ -17,6 +17,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
@@ -41,13 +42,18 @@ const INTERIM_MAX: u32 = 100;
 const HEAD_READ: usize = 8 * 1024;
 const BODY_READ: usize = 64 * 1024;
 
+/// A connection that was closed while it was idle tells so at once when it is used again, in one round trip. Whatever
+/// ends later had the request, and may have worked on it.
+const STALE_MAX: Duration = Duration::from_secs(1);
+
 /// A connection that carries one request at a time.
-#[derive(Debug)]
 pub(crate) struct Conn {
     stream: Stream,
     clock: Clock,
     /// What was read and is not used yet.
     read: BytesMut,
+    /// The most that `read` has had room for, and so about what it keeps, whatever is left of it to be seen.
+    room: usize,
     /// Bytes of `read` in which the end of a head has been looked for in vain.
     scanned: usize,
     /// Interim answers to this request.
@@ -69,8 +75,8 @@ pub(crate) struct Conn {
 pub(crate) struct Lost {
     /// Whether a byte of the request was written.
     pub(crate) sent: bool,
-    /// Whether the connection had been idle and said nothing to this request: most likely it was closed just as it was
-    /// used again, which says nothing about the upstream.
+    /// Whether the connection had been idle, said nothing to this request and was lost at once: most likely it was
+    /// closed just as it was used again, which says nothing about the upstream.
     pub(crate) stale: bool,
     /// What went wrong.
     pub(crate) error: WireError,
@@ -111,6 +117,7 @@ impl Conn {
             stream,
             clock,
             read: BytesMut::new(),
+            room: 0,
             scanned: 0,
             interim: 0,
             encoder: Encoder::default(),
@@ -157,9 +164,13 @@ impl Conn {
         self.reused
     }
 
-    /// It is idle from now on, and may be closed from the other side at any moment.
+    /// It is idle from now on, and may be closed from the other side at any moment. Thousands may rest, so it keeps no
+    /// more to read into than a head takes.
     pub(super) fn rests(&mut self) {
         self.reused = true;
+        if self.read.is_empty() && self.room > HEAD_READ {
+            (self.read, self.room) = (BytesMut::new(), 0);
+        }
     }
 
     /// Whether it can be taken to another thread's runtime: a TLS session cannot be taken apart.
@@ -213,7 +224,8 @@ impl Conn {
         .await;
         self.keeps &= broke.is_none();
         let answer = answer.map_err(|error| broke.map_or(error, WireError::Io));
-        let stale = self.reused && !self.has_received;
+        let is_early = self.first_write.is_none_or(|at| self.clock.now().since(at) < STALE_MAX);
+        let stale = self.reused && !self.has_received && is_early;
         self.reused = true;
         answer.map_err(|error| Lost { sent: self.first_write.is_some(), stale, error })
     }
@@ -332,6 +344,7 @@ impl Conn {
 
     fn poll_read(&mut self, room: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.read.reserve(room);
+        self.room = self.room.max(self.read.capacity());
         poll_read_buf(&mut self.stream, &mut self.read, cx)
     }
 
@@ -345,4 +358,37 @@ impl Conn {
 /// Reads into the spare room of a buffer, without clearing it first.
 fn poll_read_buf(stream: &mut Stream, buf: &mut BytesMut, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
     pin!(stream.read_buf(buf)).poll(cx)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    /// What a connection keeps to read into when it rests after an answer with a body of this length.
+    async fn kept(length: usize) -> usize {
+        let (ours, mut theirs) = tokio::io::duplex(1024 * 1024);
+        let mut conn = Conn::new(Stream::Other(Box::new(ours)), Clock::system());
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        theirs.write_all(&[head.as_bytes(), &vec![b'x'; length]].concat()).await.unwrap();
+        let head = Request::new(());
+        conn.send(&head, AttemptBody::Empty, |_| {}).await.map_err(|lost| lost.error).unwrap();
+        while let Some(frame) = poll_fn(|cx| conn.poll_body(cx)).await {
+            frame.unwrap();
+        }
+        assert!(conn.is_idle());
+        conn.rests();
+        // All that it still has, also what was given out and has come back.
+        conn.read.reserve(1);
+        conn.read.capacity()
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_rests_keeps_no_large_buffer() {
+        for (length, keeps) in [(0, true), (1_000, true), (7_000, true), (50_000, false), (500_000, false)] {
+            let kept = kept(length).await;
+            assert!(kept <= HEAD_READ && (kept > 1_000) == keeps, "{kept} bytes after {length}");
+        }
+    }
 }

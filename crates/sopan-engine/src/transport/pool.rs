@@ -1,8 +1,9 @@
-//! Idle connections to one upstream, on a shelf per worker.
+//! Idle connections to one upstream, on shelves that threads need not share.
 //!
 //! A connection is registered with the runtime of the thread that made it, and events on it wake that thread. So each
 //! thread uses its own shelf first, last in first out; with none left it takes one from another's shelf and moves it over
-//! before it would connect anew.
+//! before it would connect anew. Threads beyond the number of shelves share them, which costs a little and breaks
+//! nothing.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -20,14 +21,15 @@ use crate::clock::Clock;
 
 /// Idle connections kept on one shelf; more are closed.
 const IDLE_MAX: usize = 4096;
+/// Shelves there are at least: there may be more workers than processors, and an empty shelf costs a lock to look at,
+/// only before connecting anew.
+const SHELVES_MIN: usize = 16;
 
-#[derive(Debug)]
 struct Idle {
     conn: Box<Conn>,
     since: Instant,
 }
 
-#[derive(Debug)]
 pub(super) struct Pool {
     shelves: Box<[Mutex<Vec<Idle>>]>,
     idle_timeout: Duration,
@@ -36,8 +38,8 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(idle_timeout: Duration, clock: Clock) -> Self {
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let shelves = (0..workers).map(|_| Mutex::default()).collect();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let shelves = (0..processors.max(SHELVES_MIN)).map(|_| Mutex::default()).collect();
         Self { shelves, idle_timeout, clock }
     }
 
@@ -74,14 +76,17 @@ impl Pool {
         let now = self.clock.now();
         let mut cx = Context::from_waker(Waker::noop());
         for shelf in &self.shelves {
-            // Kept apart so that sockets are closed after the lock is released.
-            let mut gone = Vec::new();
+            // Looked at, and closed, without the lock: it may be thousands, and others need the shelf meanwhile.
+            let mut alive = std::mem::take(&mut *shelf.lock());
+            alive.retain_mut(|idle| now.since(idle.since) < self.idle_timeout && idle.conn.is_alive(&mut cx));
             let mut shelf = shelf.lock();
-            for mut idle in std::mem::take(&mut *shelf) {
-                let keep = now.since(idle.since) < self.idle_timeout && idle.conn.is_alive(&mut cx);
-                if keep { shelf.push(idle) } else { gone.push(idle) }
-            }
+            // What was put there meanwhile is newer, so it goes on top again.
+            alive.append(&mut shelf);
+            *shelf = alive;
+            let beyond = shelf.len().saturating_sub(IDLE_MAX);
+            let oldest: Vec<_> = shelf.drain(..beyond).collect();
             drop(shelf);
+            drop(oldest);
         }
     }
 
@@ -120,4 +125,68 @@ fn thread_number() -> usize {
             number
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::pin::Pin;
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+    use super::*;
+
+    type Looked = Box<dyn Fn() + Send + Sync>;
+
+    /// A connection that lives, and tells when somebody looks whether it does.
+    struct Line(Looked);
+
+    impl AsyncRead for Line {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            self.0();
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Line {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    fn line(clock: Clock, looked: impl Fn() + Send + Sync + 'static) -> Box<Conn> {
+        Box::new(Conn::new(Stream::Other(Box::new(Line(Box::new(looked)))), clock))
+    }
+
+    fn address(conn: &Conn) -> usize {
+        std::ptr::from_ref(conn) as usize
+    }
+
+    #[tokio::test]
+    async fn sweeping_locks_nobody_out_and_keeps_the_order() {
+        let clock = Clock::system();
+        let pool = Arc::new(Pool::new(Duration::from_secs(60), clock));
+        let newest = Arc::new(Mutex::new(Some(line(clock, || {}))));
+        let mut expected = vec![address(newest.lock().as_ref().unwrap())];
+        let (other, late) = (Arc::clone(&pool), Arc::clone(&newest));
+        let first = line(clock, move || late.lock().take().into_iter().for_each(|conn| other.put(conn)));
+        let conns = [first, line(clock, || {}), line(clock, || {})];
+        expected.extend(conns.iter().rev().map(|conn| address(conn)));
+        conns.into_iter().for_each(|conn| pool.put(conn));
+        pool.sweep();
+        let mut taken = Vec::new();
+        while let Some(conn) = pool.take().await {
+            taken.push(conn);
+        }
+        assert_eq!(taken.iter().map(|conn| address(conn)).collect::<Vec<_>>(), expected);
+    }
 }

@@ -89,11 +89,15 @@ impl Target {
 
     /// A request's target at this upstream, the prefix in front of the client's bytes; none where they stay as they are.
     pub(crate) fn path(&self, uri: &Uri) -> Result<Option<Uri>, http::Error> {
-        if self.prefix.is_empty() && uri.authority().is_none() {
+        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        if self.prefix.is_empty() && uri.authority().is_none() && !path.starts_with('?') {
             return Ok(None);
         }
-        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
-        let path = if path == "*" { "*".to_owned() } else { format!("{}{path}", self.prefix) };
+        let path = match path {
+            "*" => "*".to_owned(),
+            query if query.starts_with('?') => format!("{}/{query}", self.prefix),
+            path => format!("{}{path}", self.prefix),
+        };
         Uri::builder().path_and_query(path).build().map(Some)
     }
 }
@@ -161,10 +165,18 @@ mod tests {
             ("http://u/v2", "/a//b?x=%2f&y", "/v2/a//b?x=%2f&y"),
             ("http://u/v2/", "/?", "/v2/?"),
             ("http://u", "//x", "//x"),
+            // In absolute form a target may have no path; a request has one (RFC 9112 §3.2.1).
+            ("http://u", "http://h", "/"),
+            ("http://u", "http://h?x=1", "/?x=1"),
+            ("http://u/v2", "http://h?x=1", "/v2/?x=1"),
+            ("http://u", "?x=1", "/?x=1"),
+            ("http://u", "http://h/a?x=1", "/a?x=1"),
+            ("http://u", "*", "*"),
+            ("http://u/v2", "*", "*"),
         ] {
-            let uri = Uri::builder().path_and_query(path).build().unwrap();
-            let changed = Target::parse(base).unwrap().path(&uri).unwrap();
-            assert_eq!(changed.unwrap_or(uri).to_string(), expected);
+            let uri = path.parse().unwrap_or_else(|_| Uri::builder().path_and_query(path).build().unwrap());
+            let sent = Target::parse(base).unwrap().path(&uri).unwrap().unwrap_or(uri);
+            assert_eq!(sent.path_and_query().unwrap().as_str(), expected, "{path} at {base}");
         }
     }
 }

@@ -608,6 +608,28 @@ async fn trailers_are_passed_on_both_ways_and_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn trailers_say_nothing_that_belongs_to_the_head_or_the_hop() {
+    let smuggled =
+        "Content-Length: 9\r\nHost: evil\r\nAuthorization: x\r\nTransfer-Encoding: x\r\nX-Hop: 1\r\nX-Sum: 7";
+    let bench = Bench::new(
+        move |_| {
+            let answer =
+                Answer::chunked(200).header("Connection", "X-Hop").header("Trailer", "X-Sum, X-Hop, Set-Cookie");
+            answer.chunk("body").send(format!("0\r\nSet-Cookie: a=1\r\n{smuggled}\r\n\r\n"))
+        },
+        |_| {},
+    );
+    let mut client = bench.door();
+    let fields = "Host: sopan\r\nConnection: X-Hop\r\nTE: trailers\r\nTransfer-Encoding: chunked";
+    client.send(format!("PUT /x HTTP/1.1\r\n{fields}\r\n\r\n4\r\nbody\r\n0\r\n{smuggled}\r\n\r\n")).await;
+    assert_eq!(client.head().await.status(), 200);
+    let rest = String::from_utf8(client.through(b"\r\n\r\n").await).unwrap();
+    assert_eq!(rest.to_lowercase(), "4\r\nbody\r\n0\r\nx-sum: 7\r\n\r\n");
+    assert_eq!(bench.upstream.request(1).trailers, [("x-sum".to_owned(), "7".to_owned())]);
+    bench.is_at_rest();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_without_a_body_gets_no_framing_of_one() {
     let bench = Bench::new(|_| Answer::json(200, "{}"), |_| {});
     let mut client = bench.door();

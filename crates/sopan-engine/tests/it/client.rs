@@ -247,6 +247,8 @@ async fn what_waiting_does_not_mend_is_a_permanent_error() {
         let text = format!("`{path}` is not a path; write for example /orders?page=1");
         is_permanent(client.get_json::<Vec<u32>>(path).await, &text, None);
     }
+    let text = "`orders?key=…` is not a path; write for example /orders?page=1";
+    is_permanent(client.get_json::<Vec<u32>>("orders?key=secret").await, text, None);
     assert_eq!(upstream.arrivals(), before);
     // A server's own error that is not repeated may pass all the same.
     is_transient(client.get_json::<Vec<u32>>("/501").await, "HTTP 501 from http://api.test/501", Some(501));
@@ -312,7 +314,8 @@ async fn an_upstream_that_cannot_be_reached_is_a_transient_error() {
 async fn a_certificate_that_is_not_accepted_is_a_permanent_error() {
     let unknown = || io::Error::other(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer));
     let client = builder(Nowhere(unknown)).build().unwrap();
-    let text = "connection failed: invalid peer certificate: UnknownIssuer, for http://api.test/x";
+    let text = "connection failed: invalid peer certificate: it is signed by nobody that is trusted; add its authority \
+                to those that are (ca_file), for http://api.test/x";
     is_permanent(client.get_json::<Vec<u32>>("/x").await, text, None);
 }
 
@@ -340,6 +343,39 @@ async fn json_is_asked_for_and_nothing_else_is_said() {
     let mut fields = fields;
     fields.sort();
     assert_eq!((&*request.target, &fields[..]), ("/x?a=b", &expected[..]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_of_the_caller_go_with_every_request() {
+    let script = |request: &Request| if request.number == 1 { Answer::status(500) } else { Answer::json(200, "[]") };
+    let fields =
+        [("Authorization", "Bearer 7"), ("X-Tag", "a"), ("X-Tag", "t\u{fc}k"), ("Accept", "application/hal+json")];
+    let (upstream, client) =
+        scripted(script, |builder| fields.iter().fold(builder, |b, (name, value)| b.header(name, value).unwrap()));
+    for _ in 0..2 {
+        client.get_json::<Vec<u32>>("/x").await.unwrap();
+    }
+    for request in upstream.requests() {
+        assert_eq!((request.field("authorization"), request.field("accept")), (Some("Bearer 7"), Some(fields[3].1)));
+        assert_eq!((request.fields_named("x-tag"), request.fields.len()), (vec!["a", fields[2].1], 5));
+    }
+    assert_eq!(upstream.arrivals(), 3);
+}
+
+#[test]
+fn a_field_that_is_not_the_callers_to_set_is_refused_with_the_reason() {
+    let no_name = "the name of a field holds a character that no name can hold; write for example X-Api-Key";
+    let how = "cannot be set: it is told by how a request is sent";
+    for (name, value, error) in [
+        ("Host", "elsewhere", format!("`host` {how}")),
+        ("Content-Length", "5", format!("`content-length` {how}")),
+        ("transfer-encoding", "chunked", format!("`transfer-encoding` {how}")),
+        ("Connection", "close", format!("`connection` {how}")),
+        ("Bearer SECRET", "Authorization", no_name.to_owned()),
+        ("X-Key", "1\r\nHost: x", "the value for `x-key` holds a line break or another control character".to_owned()),
+    ] {
+        is_permanent(ApiClient::builder("http://api.test").unwrap().header(name, value), &error, None);
+    }
 }
 
 fn seconds_since(begun: Instant) -> u64 {

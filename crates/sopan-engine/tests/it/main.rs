@@ -14,5 +14,6 @@ mod queue;
 mod refusal;
 mod retry;
 mod retry_after;
+mod secrets;
 mod support;
 mod wire;

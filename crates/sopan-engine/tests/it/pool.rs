@@ -174,6 +174,23 @@ async fn a_post_is_not_sent_twice_for_a_stale_connection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_upstream_that_breaks_off_after_a_while_has_worked_on_the_request() {
+    for (wait, attempts) in [(ms(900), 1), (s(5), 2)] {
+        let script = move |request: &Request| match request.number {
+            2 => Answer::nothing().sleep(wait).close(),
+            _ => fine(),
+        };
+        let bench = Bench::new(script, |_| {});
+        bench.get("/x").await;
+        let got = bench.get("/x").await;
+        assert_eq!((got.status(), connections(&bench)), (200, vec![1, 1, 2]));
+        let timing = got.field("server-timing").unwrap();
+        assert!(timing.contains(&format!("attempts;desc=\"{attempts}\"")), "{wait:?}: {timing}");
+        bench.is_at_rest();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn asking_again_on_a_fresh_connection_takes_a_turn() {
     let bench = with_stale_ones(|settings| settings.lane.limits = vec!["1/s burst 3".parse().unwrap()]).await;
     let got = bench.get("/x").await;

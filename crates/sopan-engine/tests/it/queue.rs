@@ -9,7 +9,7 @@ use sopan_engine::refusal::Refusal;
 use sopan_fake::script::{Answer, Request};
 use tokio::time::sleep;
 
-use crate::support::{Bench, Got, SECOND, get, is_just, is_within, ms, s, settled};
+use crate::support::{Bench, Got, SECOND, get, is_just, is_within, ms, noise, s, settled};
 
 fn fine(_: &Request) -> Answer {
     Answer::json(200, "{}")
@@ -158,6 +158,26 @@ async fn a_retry_takes_its_old_place_and_is_not_refused_for_want_of_room() {
         assert_eq!(got.await.unwrap().status(), 200);
     }
     assert_eq!(bench.targets(), ["/first", "/first", "/second", "/third"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_retry_counts_with_the_body_that_is_kept_for_it() {
+    let script = |request: &Request| if request.number == 1 { Answer::status(500) } else { fine(request) };
+    let bench = Bench::new(script, |settings| {
+        limit("1/s")(settings);
+        settings.lane.queue_bytes_max = 5_000;
+    });
+    let mut client = bench.door();
+    client.send("PUT /x HTTP/1.1\r\nHost: sopan\r\nContent-Length: 10000\r\n\r\n").await;
+    client.send(noise(10_000)).await;
+    sleep(ms(500)).await;
+    // It is not turned away for it, but newcomers are.
+    let bytes = bench.snapshot().waiting_bytes;
+    assert!((10_000..10_200).contains(&bytes) && bench.waiting() == 1, "{bytes}");
+    assert_eq!(bench.get("/late").await.refused(), "queue-full");
+    assert_eq!(client.head().await.status(), 200);
+    assert!(bench.upstream.request(2).body == noise(10_000));
+    bench.is_at_rest();
 }
 
 #[tokio::test(start_paused = true)]

@@ -131,13 +131,38 @@ async fn any_other_answer_is_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_belonged_to_the_hop_makes_nothing_repeatable() {
-    let bench = Bench::new(in_turn([lost()]), |_| {});
-    let mut post = request("POST", "/x", "body");
-    post.headers_mut().insert("Idempotency-Key", "7".parse().unwrap());
-    post.headers_mut().insert("Connection", "idempotency-key".parse().unwrap());
-    assert_eq!((bench.send(post).await.status(), bench.upstream.arrivals()), (502, 1));
-    assert_eq!(bench.upstream.request(1).field("idempotency-key"), None);
+async fn a_key_that_is_none_makes_nothing_repeatable() {
+    // One that belonged to the hop, and ones that tell no request from another.
+    for (connection, key, passed_on) in
+        [("idempotency-key", "7", None), ("keep-alive", "", Some("")), ("keep-alive", " \t ", Some(""))]
+    {
+        let bench = Bench::new(in_turn([lost()]), |_| {});
+        let mut post = request("POST", "/x", "body");
+        post.headers_mut().insert("Idempotency-Key", key.parse().unwrap());
+        post.headers_mut().insert("Connection", connection.parse().unwrap());
+        assert_eq!((bench.send(post).await.status(), bench.upstream.arrivals()), (502, 1), "{key:?}");
+        assert_eq!(bench.upstream.request(1).field("idempotency-key"), passed_on);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_turns_out_to_be_empty_is_framed_alike_in_every_attempt() {
+    // At once, and when it was read to its end while it waited.
+    for limits in [vec![], vec!["1/s".parse().unwrap()]] {
+        let script =
+            |request: &Request| if request.number == 2 { Answer::status(500) } else { Answer::json(200, "{}") };
+        let bench = Bench::new(script, |settings| settings.lane.limits = limits);
+        bench.send(get("/first")).await;
+        let mut client = bench.door();
+        client.send("PUT /x HTTP/1.1\r\nHost: sopan\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n").await;
+        assert_eq!((client.head().await.status(), bench.upstream.arrivals()), (200, 3));
+        for number in [2, 3] {
+            let request = bench.upstream.request(number);
+            let framing = (request.field("content-length"), request.field("transfer-encoding"));
+            assert_eq!((framing, &*request.body), ((None, Some("chunked")), &b""[..]), "request {number}");
+        }
+        bench.is_at_rest();
+    }
 }
 
 // rt-2

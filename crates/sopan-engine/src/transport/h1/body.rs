@@ -33,7 +33,6 @@ pub(super) enum Chunk {
 }
 
 /// What could be taken.
-#[derive(Debug)]
 pub(super) enum Step {
     Frame(Frame<Bytes>),
     /// More must be read first.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Request};
 use http_body::Body as _;
@@ -14,7 +14,6 @@ use super::WireError;
 use crate::body::AttemptBody;
 
 /// Writes one request. Its buffer is used again for the next.
-#[derive(Debug)]
 pub(super) struct Encoder {
     /// What goes out before `data`: the head, a chunk's size.
     lead: Vec<u8>,
@@ -44,7 +43,7 @@ impl Default for Encoder {
 
 impl Encoder {
     pub(super) fn start(&mut self, head: &Request<()>, body: AttemptBody) {
-        self.framing = framing(head.headers(), &body);
+        self.framing = framing(&body);
         self.body = body;
         (self.led, self.data, self.tail) = (0, Bytes::new(), &[]);
         self.lead.clear();
@@ -144,11 +143,11 @@ fn not_as_told() -> WireError {
     WireError::Request(crate::body::BodyError::Broken)
 }
 
-fn framing(headers: &HeaderMap, body: &AttemptBody) -> Framing {
+/// As the client framed it, in every attempt: what a body says of its length does not change when it has been read.
+fn framing(body: &AttemptBody) -> Framing {
     match body.size_hint().exact() {
         Some(0) => Framing::Done,
         Some(length) => Framing::Length(length),
-        None if body.is_end_stream() && !headers.contains_key(TRANSFER_ENCODING) => Framing::Done,
         None => Framing::Chunked,
     }
 }

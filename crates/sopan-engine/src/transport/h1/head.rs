@@ -19,7 +19,6 @@ pub(crate) enum HeadError {
 }
 
 /// A head, and what follows from it for the connection.
-#[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) response: Response<()>,
     pub(super) decoder: Decoder,

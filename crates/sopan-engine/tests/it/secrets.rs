@@ -1,0 +1,84 @@
+//! What may be printed: nothing that a program hands over or gets shows the secrets in it, however it is formatted.
+
+use std::time::Duration;
+
+use http::{Method, Request, Uri};
+use sopan_core::queue::ClientId;
+use sopan_engine::body::Source;
+use sopan_engine::event::Event;
+use sopan_engine::exchange::{self, Inbound};
+use sopan_engine::{ApiClient, Stream};
+use sopan_fake::script::Answer;
+use tokio::io::AsyncWriteExt as _;
+
+use crate::support::Bench;
+
+const TARGET: &str = "/orders?page=2&key=SECRET";
+
+fn inbound() -> Inbound {
+    let request = Request::put(TARGET)
+        .header("Authorization", "Bearer SECRET")
+        .header("Cookie", "id=SECRET")
+        .header("X-Api-Key", "SECRET")
+        .header("Referer", "https://me:SECRET@app.test/?token=SECRET")
+        .header("Accept", "text/html");
+    Inbound { request: request.body(Source::Bytes("SECRET".into())).unwrap(), client: ClientId(1), weight: 1 }
+}
+
+fn event() -> String {
+    let (method, uri) = (Method::GET, Uri::from_static(TARGET));
+    let event = Event {
+        method: &method,
+        uri: &uri,
+        status: None,
+        refused: None,
+        wait: Duration::ZERO,
+        attempts: 1,
+        upstream: Duration::ZERO,
+        total: Duration::ZERO,
+        bytes: 0,
+        whole: true,
+    };
+    format!("{event:#?}")
+}
+
+/// An answer with this status, as the caller gets it; to further attempts there is none.
+async fn answer(status: u16) -> String {
+    let script = move |request: &sopan_fake::script::Request| {
+        if request.number > 1 {
+            return Answer::nothing().close();
+        }
+        let answer = Answer::chunked(status).header("Set-Cookie", "id=SECRET").header("X-Page", "2");
+        answer.header("Location", "/orders?key=SECRET").send("6\r\nSECRET\r\n0\r\n\r\n")
+    };
+    let bench = Bench::new(script, |settings| settings.retry.max_retries = 1);
+    format!("{:#?}", exchange::call(&bench.engine, inbound()).await)
+}
+
+fn client_builder() -> String {
+    let builder = ApiClient::builder("http://api.test").unwrap();
+    format!("{:#?}", builder.header("Authorization", "SECRET").unwrap().header("X-Tag", "SECRET").unwrap())
+}
+
+async fn stream() -> String {
+    let (ours, mut theirs) = tokio::io::duplex(100);
+    theirs.write_all(b"SECRET").await.unwrap();
+    format!("{:#?}", Stream::Other(Box::new(ours)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_that_is_printed_shows_a_secret() {
+    for (shown, explains) in [
+        (format!("{:#?}", inbound()), "/orders?page=…&key=…"),
+        (format!("{:#?}", inbound()), "\"accept\": \"text/html\""),
+        (format!("{:#?}", inbound()), "Bytes(6 bytes)"),
+        (event(), "/orders?page=…&key=…"),
+        // Passed on as it comes; and one that was kept.
+        (answer(200).await, "\"x-page\": \"2\""),
+        (answer(500).await, "Full(6 bytes)"),
+        (stream().await, "Other"),
+        (client_builder(), "\"x-tag\": Sensitive"),
+    ] {
+        assert!(shown.contains(explains) && !shown.contains("SECRET"), "{shown}");
+    }
+}

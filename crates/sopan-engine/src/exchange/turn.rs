@@ -128,11 +128,11 @@ impl Waiting {
             }
             loop {
                 match self.ticket.poll_news(cx) {
-                    // It may have been closed in the same moment; then there is time for another.
+                    // It may have been closed meanwhile, before this task was told; then it gets another.
                     Poll::Ready(News::Go(turn)) => {
                         return Poll::Ready(Ok((
                             turn,
-                            self.conn.take().and_then(|mut conn| conn.is_alive(cx).then_some(conn)),
+                            self.conn.take().and_then(|mut conn| conn.is_surely_alive(cx).then_some(conn)),
                         )));
                     }
                     Poll::Ready(News::Refused(refusal)) => return Poll::Ready(Err(Stop::Refused(refusal).into())),

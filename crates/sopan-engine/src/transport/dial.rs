@@ -102,6 +102,21 @@ impl<D: Dial + ?Sized> Dial for Arc<D> {
     }
 }
 
+impl Stream {
+    /// Whether the kernel has nothing to read, not even an end. Over TLS there may be more than answers, so it is not asked.
+    pub(super) fn is_silent(&self) -> bool {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Tcp(tcp) => {
+                use rustix::net::{RecvFlags, recv};
+                let peeked = recv(tcp, &mut [0_u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+                peeked.is_err_and(|error| error == rustix::io::Errno::AGAIN)
+            }
+            _ => true,
+        }
+    }
+}
+
 /// Calls the same method of whichever stream it is.
 macro_rules! each {
     ($self:ident.$method:ident($($arg:expr),*)) => {

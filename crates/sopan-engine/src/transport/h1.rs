@@ -136,7 +136,7 @@ impl Conn {
         Self { reused: true, ..Self::new(stream, clock) }
     }
 
-    /// Whether it can carry a request: neither closed nor speaking unasked.
+    /// Whether it can carry a request: neither closed nor speaking unasked, as far as this task has been told.
     pub(crate) fn is_alive(&mut self, cx: &mut Context<'_>) -> bool {
         // One byte is enough to know, and is not there on a connection that can be used.
         let mut byte = [0];
@@ -147,6 +147,11 @@ impl Conn {
             unconstrained(poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_read(cx, &mut buf).is_pending())));
         let is_silent = pin!(look).poll(cx) == Poll::Ready(true);
         is_silent && self.is_idle()
+    }
+
+    /// The same, and the kernel is asked too: what came while this program did not run, it does not know yet.
+    pub(crate) fn is_surely_alive(&mut self, cx: &mut Context<'_>) -> bool {
+        self.is_alive(cx) && self.stream.is_silent()
     }
 
     /// Whether its last answer has been read to the end, and nothing else.

@@ -19,6 +19,9 @@ use super::dial::Stream;
 use super::h1::Conn;
 use crate::clock::Clock;
 
+/// A connection that was used within this time is as the runtime knows it. After a longer rest the kernel is asked, which
+/// costs a system call: this program may not have run meanwhile.
+const RESTED: Duration = Duration::from_millis(10);
 /// Idle connections kept on one shelf; more are closed.
 const IDLE_MAX: usize = 4096;
 /// Shelves there are at least: there may be more workers than processors, and an empty shelf costs a lock to look at,
@@ -46,21 +49,27 @@ impl Pool {
     /// A connection that has just been seen alive.
     pub(super) async fn take(&self) -> Option<Box<Conn>> {
         let own = self.own_shelf();
-        while let Some(mut conn) = self.pop(own) {
-            if poll_fn(|cx| Poll::Ready(conn.is_alive(cx))).await {
+        while let Some(idle) = self.pop(own) {
+            if let Some(conn) = self.alive(idle).await {
                 return Some(conn);
             }
         }
         for other in (1..self.shelves.len()).map(|i| (own + i) % self.shelves.len()) {
-            while let Some(mut conn) = self.pop(other) {
-                if poll_fn(|cx| Poll::Ready(conn.is_alive(cx))).await
-                    && let Some(conn) = self.move_here(conn)
-                {
+            while let Some(idle) = self.pop(other) {
+                if let Some(conn) = self.alive(idle).await.and_then(|conn| self.move_here(conn)) {
                     return Some(conn);
                 }
             }
         }
         None
+    }
+
+    /// The connection, if it can carry a request.
+    async fn alive(&self, idle: Idle) -> Option<Box<Conn>> {
+        let Idle { mut conn, since } = idle;
+        let has_rested = self.clock.now().since(since) >= RESTED;
+        let is_alive = poll_fn(|cx| Poll::Ready(if has_rested { conn.is_surely_alive(cx) } else { conn.is_alive(cx) }));
+        is_alive.await.then_some(conn)
     }
 
     pub(super) fn put(&self, mut conn: Box<Conn>) {
@@ -90,9 +99,9 @@ impl Pool {
         }
     }
 
-    fn pop(&self, shelf: usize) -> Option<Box<Conn>> {
+    fn pop(&self, shelf: usize) -> Option<Idle> {
         let idle = self.shelves[shelf].lock().pop()?;
-        (self.clock.now().since(idle.since) < self.idle_timeout).then_some(idle.conn)
+        (self.clock.now().since(idle.since) < self.idle_timeout).then_some(idle)
     }
 
     /// Registers a connection with this thread's runtime. One that cannot be moved is used from here as it is.

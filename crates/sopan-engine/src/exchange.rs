@@ -143,6 +143,8 @@ struct Exchange<'a> {
     upstream: &'a Arc<Upstream>,
     /// The request's head, as every attempt sends it.
     head: Request<()>,
+    /// About what it holds of memory.
+    head_bytes: u64,
     /// The target as the client sent it, where the upstream's prefix makes it another.
     original: Option<Box<Uri>>,
     body: Body,
@@ -225,6 +227,7 @@ impl<'a> Exchange<'a> {
         Self {
             upstream,
             head: Request::from_parts(parts, ()),
+            head_bytes: 0,
             original: None,
             body: Body::new(source, named_by_connection, &upstream.bounds),
             client,
@@ -301,9 +304,6 @@ impl<'a> Exchange<'a> {
         if *self.head.method() == Method::CONNECT {
             return Err(Refusal::Unsupported("CONNECT"));
         }
-        if head_bytes(&self.head) > HEAD_BYTES_MAX {
-            return Err(Refusal::HeadTooLarge { max: HEAD_BYTES_MAX });
-        }
         let target = self.upstream.target();
         match target.path(self.head.uri()) {
             Ok(None) => {}
@@ -311,6 +311,10 @@ impl<'a> Exchange<'a> {
             Err(_) => return Err(Refusal::Unsupported("this request target")),
         }
         self.head.headers_mut().insert(http::header::HOST, target.authority().clone());
+        self.head_bytes = head_bytes(&self.head);
+        if self.head_bytes > HEAD_BYTES_MAX {
+            return Err(Refusal::HeadTooLarge { max: HEAD_BYTES_MAX });
+        }
         Ok(())
     }
 
@@ -430,7 +434,7 @@ impl<'a> Exchange<'a> {
         };
         let (client, weight, arrival) = (self.client, self.weight.max(1), self.arrival);
         // What a retry keeps of its body waits with it.
-        let bytes = head_bytes(&self.head) + self.body.held();
+        let bytes = self.head_bytes + self.body.held();
         Entry { client, weight, arrival, cost: 1, bytes, since, deadline }
     }
 

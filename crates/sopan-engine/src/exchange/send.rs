@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use http::Response;
+use tokio::task::coop::has_budget_remaining;
 
 use super::Exchange;
 use crate::transport::Lost;
@@ -48,9 +49,9 @@ impl Exchange<'_> {
                 }
                 loop {
                     let ends = deadline.map_or(attempt_ends, |total| total.min(attempt_ends));
-                    // The clock itself is asked too: a timer that is polled after much was read says "pending" to a task that
-                    // has used up its share.
-                    if timer.poll(clock, ends, cx).is_pending() && clock.now() < ends {
+                    // A timer says "pending" to a task that has used up its share by reading; then the clock itself is asked.
+                    let is_blind = || !has_budget_remaining() && clock.now() >= ends;
+                    if timer.poll(clock, ends, cx).is_pending() && !is_blind() {
                         return Poll::Pending;
                     }
                     let moved = body.take_moved();

@@ -65,9 +65,9 @@ impl Pool {
     }
 
     /// The connection, if it can carry a request.
-    async fn alive(&self, idle: Idle) -> Option<Box<Conn>> {
-        let Idle { mut conn, since } = idle;
-        let has_rested = self.clock.now().since(since) >= RESTED;
+    async fn alive(&self, idle: (Box<Conn>, Duration)) -> Option<Box<Conn>> {
+        let (mut conn, rested) = idle;
+        let has_rested = rested >= RESTED;
         let is_alive = poll_fn(|cx| Poll::Ready(if has_rested { conn.is_surely_alive(cx) } else { conn.is_alive(cx) }));
         is_alive.await.then_some(conn)
     }
@@ -99,9 +99,11 @@ impl Pool {
         }
     }
 
-    fn pop(&self, shelf: usize) -> Option<Idle> {
-        let idle = self.shelves[shelf].lock().pop()?;
-        (self.clock.now().since(idle.since) < self.idle_timeout).then_some(idle)
+    /// The newest of a shelf, and how long it has rested.
+    fn pop(&self, shelf: usize) -> Option<(Box<Conn>, Duration)> {
+        let Idle { conn, since } = self.shelves[shelf].lock().pop()?;
+        let rested = self.clock.now().since(since);
+        (rested < self.idle_timeout).then_some((conn, rested))
     }
 
     /// Registers a connection with this thread's runtime. One that cannot be moved is used from here as it is.

@@ -40,8 +40,11 @@ pub(super) fn parse(bytes: &Bytes, is_head: bool) -> Result<Incoming, HeadError>
     let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.ok_or(HeadError::Garbage("its status is no status"))?;
     let is_http_10 = parsed.version == Some(0);
-    let (decoder, delimits) = length(&headers, status, is_head, is_http_10)?;
-    leave_one_length(&mut headers)?;
+    let (length, is_chunked) = (content_length(&headers)?, is_chunked(&headers, is_http_10)?);
+    let (decoder, delimits) = framing(length, is_chunked, status, is_head);
+    if let Some(length) = length {
+        leave_one_length(&mut headers, length, is_chunked);
+    }
     let keeps = delimits && keeps_alive(&headers, is_http_10);
     let mut response = Response::new(());
     *response.status_mut() = status;
@@ -51,38 +54,30 @@ pub(super) fn parse(bytes: &Bytes, is_head: bool) -> Result<Incoming, HeadError>
 }
 
 /// How the body is delimited, and whether that can be relied on for the next answer.
-fn length(
-    headers: &HeaderMap,
-    status: StatusCode,
-    is_head: bool,
-    is_http_10: bool,
-) -> Result<(Decoder, bool), HeadError> {
-    let content_length = content_length(headers)?;
-    let is_chunked = is_chunked(headers, is_http_10)?;
+fn framing(content_length: Option<u64>, is_chunked: bool, status: StatusCode, is_head: bool) -> (Decoder, bool) {
     if is_head || status.is_informational() || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-        return Ok((Decoder::Done, true));
+        return (Decoder::Done, true);
     }
-    Ok(match (is_chunked, content_length) {
+    match (is_chunked, content_length) {
         // Two lengths are one too many to believe in the next message.
         (true, length) => (Decoder::chunked(), length.is_none()),
         (false, Some(0)) => (Decoder::Done, true),
         (false, Some(length)) => (Decoder::Length(length), true),
         (false, None) => (Decoder::Close, false),
-    })
+    }
 }
 
 /// Leaves one length for whoever the answer is passed on to: none beside the coding that overrides it, a single one where
 /// several agree (RFC 9112 §6.3, RFC 9110 §8.6).
-fn leave_one_length(headers: &mut HeaderMap) -> Result<(), HeadError> {
+fn leave_one_length(headers: &mut HeaderMap, length: u64, is_chunked: bool) {
     let mut lines = headers.get_all(CONTENT_LENGTH).iter();
-    let Some(first) = lines.next() else { return Ok(()) };
-    let is_one = lines.next().is_none() && first.as_bytes().iter().all(u8::is_ascii_digit);
-    if headers.contains_key(TRANSFER_ENCODING) {
+    let first = lines.next().filter(|first| first.as_bytes().iter().all(u8::is_ascii_digit));
+    let is_one = first.is_some() && lines.next().is_none();
+    if is_chunked {
         headers.remove(CONTENT_LENGTH);
-    } else if let Some(length) = content_length(headers)?.filter(|_| !is_one) {
+    } else if !is_one {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
-    Ok(())
 }
 
 /// The length, if one is given; several that agree are one (RFC 9110 §8.6).

@@ -215,19 +215,25 @@ impl Lane {
         self.queue.first()
     }
 
-    /// When a ticket's turn will come as things stand, if that is known: it is among those that hold a connection ahead,
-    /// and only time is in its way. Else an event will bring it, and the lane is stepped then.
+    /// When a ticket's turn will come as things stand, if time brings it: it is among those that hold a connection ahead,
+    /// and no place is what it waits for. Else an event will bring it, and the lane is stepped then. The instant may move
+    /// while somebody [holds tokens](Self::is_reserved).
     pub fn due(&self, ticket: TicketId, now: Instant) -> Option<Instant> {
         let mut ahead = 0;
         for id in self.queue.in_order().take(CALLED_MAX) {
             let cost = self.queue.entry(id)?.cost;
             if id == ticket {
                 let (due, cause) = self.predict_after(ahead, cost, now);
-                return self.comes_by_itself(cause).then_some(due);
+                return (cause != Cause::Places).then_some(due);
             }
             ahead += u64::from(cost);
         }
         None
+    }
+
+    /// Whether a turn was granted whose request is not written yet.
+    pub fn is_reserved(&self) -> bool {
+        self.bucket.is_reserved()
     }
 
     /// The head of the turn's request was written at `at`: its tokens are spent.

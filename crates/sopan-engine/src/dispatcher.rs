@@ -303,13 +303,13 @@ impl Ticket {
     pub(crate) fn ready(&self, ready: bool) {
         self.dispatcher.act(|shared, now| {
             shared.lane.ready(self.id, ready);
-            self.set_alarm(shared, ready, now);
+            let due = if ready { shared.lane.due(self.id, now) } else { None };
+            self.set_alarm(due, now);
         });
     }
 
     /// What is due already waits for something else to happen, and is told then.
-    fn set_alarm(&self, shared: &Shared, ready: bool, now: Instant) {
-        let due = if ready { shared.lane.due(self.id, now) } else { None };
+    fn set_alarm(&self, due: Option<Instant>, now: Instant) {
         self.waiter.0.lock().alarm = due.filter(|due| *due > now);
     }
 
@@ -323,7 +323,13 @@ impl Ticket {
     /// A ticket that sleeps until its own turn wakes in the task that will send, on the worker that holds its connection: one
     /// wake-up, where the loop's would be two, and on a busy machine each can be milliseconds late.
     pub(crate) fn look(&self) {
-        self.dispatcher.act(|shared, now| self.set_alarm(shared, true, now));
+        self.dispatcher.act(|shared, now| {
+            // An estimate is good for one look: it moves on with the clock until who holds the tokens has written, and then
+            // the lane is stepped.
+            let is_certain = !shared.lane.is_reserved();
+            let due = if is_certain { shared.lane.due(self.id, now) } else { None };
+            self.set_alarm(due, now);
+        });
     }
 
     /// Counts bytes that were read ahead; answers whether more may be.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{HeaderName, Response, Version};
 use http_body::{Body, Frame, SizeHint};
-use sopan_core::headers::{strip_hop_by_hop, strip_trailers};
+use sopan_core::headers::{redact_url, strip_hop_by_hop, strip_trailers};
 use tokio::time::Sleep;
 
 use super::story::Told;
@@ -184,6 +184,8 @@ impl Passing {
             turn.cut();
         }
         self.told.ended(&self.upstream, self.bytes, false);
+        let (bytes, method, target) = (self.bytes, self.told.method.as_str(), redact_url(&self.told.uri.to_string()));
+        tracing::warn!(bytes, method, target, "{method} {target} was cut off after {bytes} bytes: {error}");
         self.broken = Some(error);
         cx.waker().wake_by_ref();
         Poll::Pending

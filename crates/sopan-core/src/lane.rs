@@ -180,7 +180,7 @@ impl Lane {
         }
     }
 
-    /// The ticket could go at once from now on, or no longer.
+    /// The ticket could go at once from now on, or no longer; then it is told again to prepare when its turn is near.
     pub fn ready(&mut self, ticket: TicketId, ready: bool) {
         self.queue.set_ready(ticket, ready);
     }
@@ -315,6 +315,11 @@ impl Lane {
     /// How the breaker's state has changed since this was last asked.
     pub fn take_change(&mut self) -> Option<Change> {
         self.change.take()
+    }
+
+    /// Whether the traffic could afford a retry after a failure now.
+    pub fn affords_retry(&mut self, now: Instant) -> bool {
+        self.budget.affords(now)
     }
 
     /// Whether the traffic can afford a retry after a failure; if so, it is spent.
@@ -456,10 +461,11 @@ impl Lane {
     /// Tells the tickets whose turn is near; answers when the next one will be.
     fn call_near(&mut self, now: Instant, calls: &mut Vec<Call>) -> Option<Instant> {
         let (mut near, mut ahead, mut wake) = (Vec::new(), 0, None);
-        // A connection to an upstream that is ill is a burden on it, and one that fails is an attempt that was wasted.
+        // A connection to an upstream that is ill is a burden on it, and one that fails is an attempt that was wasted. Not
+        // even the probe's is made before its time: if it failed then, that would not say how the upstream is later.
         let callable = match self.breaker.state(now) {
             State::Closed => CALLED_MAX,
-            State::Open { .. } => 1,
+            State::Open { until } => return Some(until),
             State::HalfOpen { free } => CALLED_MAX.min(free as usize),
         };
         for id in self.queue.in_order().take(callable) {

@@ -206,11 +206,11 @@ impl Queue {
         self.tickets.find_mut(id).is_some_and(|t| !std::mem::replace(&mut t.called, true))
     }
 
-    /// Notes whether a ticket could go at once if its turn came.
+    /// Notes whether a ticket could go at once if its turn came. One that no longer could is to be called again.
     pub fn set_ready(&mut self, id: TicketId, ready: bool) {
         if let Some(ticket) = self.tickets.find_mut(id) {
             ticket.ready = ready;
-            ticket.called |= ready;
+            ticket.called = ready;
         }
     }
 

@@ -118,9 +118,10 @@ impl Dispatcher {
         })
     }
 
-    /// An attempt failed before it had a turn: no connection could be made.
-    pub(crate) fn unconnected(&self) {
-        self.act(|shared, now| shared.lane.unconnected(None, now));
+    /// Whether the traffic could afford a retry now.
+    pub(crate) fn affords_retry(&self) -> bool {
+        let mut shared = self.shared.lock();
+        shared.lane.affords_retry(self.clock.now())
     }
 
     /// Whether the traffic affords a retry; if so, it is spent now.
@@ -332,6 +333,20 @@ impl Ticket {
         });
     }
 
+    /// No connection could be made for it: it leaves, and the lane hears why, before anybody else is told to connect.
+    pub(crate) fn unconnected(&mut self) {
+        self.over = true;
+        self.dispatcher.act(|shared, now| match self.waiter.0.lock().verdict.take() {
+            Some(Verdict::Go(turn)) => shared.lane.unconnected(Some(turn), now),
+            Some(Verdict::Refused(_)) => {}
+            None => {
+                shared.lane.leave(self.id);
+                shared.waiters[self.id.index()] = None;
+                shared.lane.unconnected(None, now);
+            }
+        });
+    }
+
     /// Counts bytes that were read ahead; answers whether more may be.
     pub(crate) fn grow(&self, bytes: u64) -> bool {
         self.dispatcher.shared.lock().lane.grow(self.id, bytes)
@@ -381,7 +396,7 @@ impl Turn {
     /// Its answer has come, or will not come.
     pub(crate) fn settle(&mut self, health: Health, hold: Option<Duration>) {
         let begun = self.dispatcher.act(|shared, now| {
-            let was_held = shared.lane.held_until().is_some();
+            let was_held = shared.lane.held_until().is_some_and(|end| end > now);
             if let Some(turn) = &mut self.turn {
                 shared.lane.settle(turn, health, hold, now);
             }

@@ -48,7 +48,7 @@ impl Error {
             End::GaveUp { reason, failure: Some(_), why, .. } => {
                 Some(Self::Transient { message: format!("{reason}, for {url}; {why}"), status: None })
             }
-            End::Refused(refusal @ Refusal::Unsupported(_)) => {
+            End::Refused(refusal @ (Refusal::Unsupported(_) | Refusal::HeadTooLarge { .. })) => {
                 Some(Self::permanent(format!("{}, for {url}", refusal.detail())))
             }
             End::Refused(refusal) => {

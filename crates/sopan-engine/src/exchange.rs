@@ -196,6 +196,8 @@ enum Attempt {
     Failed(Failed),
     /// An idle connection was closed just as it was used again; the upstream has not seen the request.
     Stale,
+    /// It is a retry that the lane's traffic does not afford.
+    Unaffordable,
     Stopped(Stop),
 }
 
@@ -215,6 +217,8 @@ struct Next {
     since: Instant,
     /// Whether an idle connection will not do.
     fresh: bool,
+    /// Whether it is a retry that the lane's budget pays for.
+    is_paid_for: bool,
 }
 
 impl<'a> Exchange<'a> {
@@ -248,14 +252,15 @@ impl<'a> Exchange<'a> {
         if let Err(refusal) = self.prepare() {
             return self.refuse(refusal);
         }
-        let mut next = Next { visit: Visit::First, since: self.story.arrived, fresh: false };
+        let mut next = Next { visit: Visit::First, since: self.story.arrived, fresh: false, is_paid_for: false };
         loop {
             let again = match self.attempt(next).await {
                 Attempt::Stopped(stop) => return self.stopped(stop),
                 Attempt::Stale => {
-                    next = Next { visit: Visit::Again, since: self.now(), fresh: true };
+                    next = Next { visit: Visit::Again, since: self.now(), fresh: true, is_paid_for: false };
                     continue;
                 }
+                Attempt::Unaffordable => return self.fail(Verdict::GiveUp(Why::BudgetSpent)),
                 Attempt::Failed(failed) => match self.decide(failed) {
                     Verdict::Again(again) => again,
                     verdict => return self.fail(verdict),
@@ -349,13 +354,18 @@ impl<'a> Exchange<'a> {
         (past.last, past.hold, past.says_when) = (Some(Failed { reason, ..failed }), decision.hold, says_when);
         match decision.verdict {
             Verdict::Again(_) if failed_certificate => Verdict::GiveUp(Why::Hopeless),
-            Verdict::Again(again) if again.spends_budget => {
-                let withdrawn = self.upstream.dispatcher.withdraw();
-                self.past().withdrawn = withdrawn;
-                withdrawn.map_or(Verdict::GiveUp(Why::BudgetSpent), |_| Verdict::Again(again))
+            // It is paid for when it is sent; what cannot be afforded now need not wait for that.
+            Verdict::Again(again) if again.spends_budget && !self.upstream.dispatcher.affords_retry() => {
+                Verdict::GiveUp(Why::BudgetSpent)
             }
             verdict => verdict,
         }
+    }
+
+    /// Pays for a retry that is about to be sent, if that can be afforded.
+    fn withdraw(&mut self) -> bool {
+        self.past().withdrawn = self.upstream.dispatcher.withdraw();
+        self.past().withdrawn.is_some()
     }
 
     /// Gives back what a retry was paid with that was not sent.
@@ -395,6 +405,14 @@ impl<'a> Exchange<'a> {
         (self.response, self.conn, self.turn) = (None, None, None);
     }
 
+    /// Gives back a turn that is not used, and its connection.
+    fn put_back(&mut self) {
+        self.turn = None;
+        if let Some(conn) = self.conn.take() {
+            self.upstream.transport.put(conn);
+        }
+    }
+
     /// Waits before a retry, where the hold of the lane does not do that anyway.
     async fn wait(&mut self, again: Again) -> Next {
         let now = self.now();
@@ -413,7 +431,7 @@ impl<'a> Exchange<'a> {
             self.upstream.clock.sleep_until(resume).await;
             self.waited(asked);
         }
-        Next { visit: Visit::Again, since: resume, fresh: false }
+        Next { visit: Visit::Again, since: resume, fresh: false, is_paid_for: again.spends_budget }
     }
 
     /// Accounts for a wait that has just ended. One that the lane or the upstream asked for does not count in the time of

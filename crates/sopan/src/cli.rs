@@ -193,7 +193,7 @@ pub(crate) struct Limits {
     /// Write 10% for an API that enforces its rate strictly and allows no burst.
     #[arg(long, value_name = "PERCENT", default_value = "0.1%", hide_short_help = true)]
     pub(crate) rate_margin: String,
-    /// The longest pause for which an answer of the API can stop everything
+    /// The longest pause for which an answer of the API can stop everything; more than zero
     #[arg(long, value_name = "DURATION", default_value = "1h", hide_short_help = true)]
     pub(crate) max_hold: String,
     /// Whether an API that is down is left alone for a while
@@ -268,7 +268,7 @@ pub(crate) struct Retry {
     /// Whether retries after failures are bounded: in 10 s at most 100 and 20 % of the requests
     #[arg(long, value_name = "on|off", default_value = "on", hide_short_help = true)]
     pub(crate) retry_budget: String,
-    /// Statuses to retry beside 408, 429, 500, 502, 503 and 504, separated by commas
+    /// Statuses (400 to 599) to retry beside 408, 429, 500, 502, 503 and 504, separated by commas
     #[arg(long, value_name = "STATUS,…", value_delimiter = ',', hide_short_help = true)]
     pub(crate) retry_on: Vec<String>,
 }

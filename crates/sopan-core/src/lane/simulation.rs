@@ -281,10 +281,9 @@ impl Simulation {
         if self.dice.one_in(8)
             && let Some(id) = self.dice.pick(&self.ready).copied()
         {
-            // The connection that it held ahead was closed; it gets another.
+            // The connection that it held ahead was closed; it is told when it needs another.
             self.forget(id);
             self.lane.ready(id, false);
-            self.called.push(id);
         }
     }
 

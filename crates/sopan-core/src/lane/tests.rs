@@ -608,7 +608,9 @@ fn an_ill_upstream_is_connected_to_by_its_probe_only_and_a_probe_that_cannot_con
     // Retries that can wait stay while it is open.
     let names: Vec<_> = (11..15).collect();
     names.iter().for_each(|name| world.enter(*name, 1, 100, Some(30_000), Visit::Again));
-    world.step(2_100);
+    world.step(1_999);
+    world.told(&[]);
+    world.step(2_000);
     world.told(&[Prepare(11)]);
     world.ready(11, 2_100);
     world.told(&[Go(11)]);
@@ -619,8 +621,11 @@ fn an_ill_upstream_is_connected_to_by_its_probe_only_and_a_probe_that_cannot_con
     world.step(4_200);
     world.told(&[Prepare(12)]);
     // Before it had a turn.
-    world.leave(12, 4_300);
+    let id = world.id(12);
+    world.lane.leave(id);
     world.lane.unconnected(None, at(4_300));
+    world.step(4_300);
+    world.told(&[]);
     assert_eq!(world.lane.snapshot(at(4_300)).breaker, State::Open { until: at(6_300) });
     world.step(6_300);
     world.ready(13, 6_300);

@@ -106,6 +106,8 @@ impl Replay {
     }
 
     pub(super) fn poll_read_ahead(&mut self, cx: &mut Context<'_>, mut room: impl FnMut(u64) -> bool) -> Poll<()> {
+        // No attempt is under way, so the next one needs all of it: none may be let go of as sent already.
+        self.pieces.rewind();
         while self.kept && !self.ended && self.held < self.bounds.replay_bytes_max && room(0) {
             match self.poll_piece(cx) {
                 Poll::Pending => return Poll::Pending,

@@ -24,6 +24,10 @@ impl Exchange<'_> {
                 return Attempt::Failed(unconnected(&failure));
             }
         }
+        if next.is_paid_for && !self.withdraw() {
+            self.put_back();
+            return Attempt::Unaffordable;
+        }
         self.story.attempts += 1;
         match self.send().await {
             Ok(response) => {
@@ -76,11 +80,10 @@ impl Exchange<'_> {
         Attempt::Failed(failed)
     }
 
-    /// No connection could be made, or it was lost before a byte was written.
+    /// No connection could be made for the turn, or it was lost before a byte was written.
     fn unconnected(&mut self) {
-        match self.turn.take() {
-            Some(turn) => turn.unconnected(),
-            None => self.upstream.dispatcher.unconnected(),
+        if let Some(turn) = self.turn.take() {
+            turn.unconnected();
         }
     }
 

@@ -46,7 +46,7 @@ impl From<Stop> for NoTurn {
 impl Exchange<'_> {
     /// Waits for a turn, and has a connection when it comes.
     pub(super) async fn turn(&mut self, next: Next) -> Result<(), NoTurn> {
-        let Next { mut visit, since, fresh } = next;
+        let Next { mut visit, since, fresh, .. } = next;
         loop {
             let begun = self.now();
             match self.upstream.dispatcher.enter(self.entry(since), visit) {
@@ -67,10 +67,7 @@ impl Exchange<'_> {
                 return Ok(());
             }
             // A hold came after the turn was granted: it takes its place again.
-            self.turn = None;
-            if let Some(conn) = self.conn.take() {
-                self.upstream.transport.put(conn);
-            }
+            self.put_back();
             visit = Visit::Again;
         }
     }
@@ -142,7 +139,10 @@ impl Waiting {
                 // Being ready may bring the turn at once, so the news is asked for again.
                 match self.poll_connection(exchange, cx) {
                     Poll::Ready(Ok(())) => continue,
-                    Poll::Ready(Err(failure)) => return Poll::Ready(Err(NoTurn::Unconnected(failure))),
+                    Poll::Ready(Err(failure)) => {
+                        self.ticket.unconnected();
+                        return Poll::Ready(Err(NoTurn::Unconnected(failure)));
+                    }
                     Poll::Pending => {}
                 }
                 match self.poll_alarm(exchange, cx) {
@@ -170,7 +170,7 @@ impl Waiting {
         self.connecting = Some(Box::pin(async move { transport.connection(fresh, None).await }));
     }
 
-    /// Ready when the connection has come, or has gone and another is on its way.
+    /// Ready when the connection has come, or has gone; whether it gets another now is for the lane to say.
     fn poll_connection(&mut self, exchange: &Exchange<'_>, cx: &mut Context<'_>) -> Poll<Result<(), ConnectFailure>> {
         if let Some(connecting) = &mut self.connecting {
             let Poll::Ready(result) = connecting.as_mut().poll(cx) else { return Poll::Pending };
@@ -192,7 +192,6 @@ impl Waiting {
         if too_soon {
             return Poll::Ready(Err(ConnectFailure::Io(io::ErrorKind::ConnectionReset.into())));
         }
-        self.prepare();
         Poll::Ready(Ok(()))
     }
 }

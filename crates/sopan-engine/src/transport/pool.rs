@@ -22,6 +22,8 @@ use crate::clock::Clock;
 /// A connection that was used within this time is as the runtime knows it. After a longer rest the kernel is asked, which
 /// costs a system call: this program may not have run meanwhile.
 const RESTED: Duration = Duration::from_millis(10);
+/// Idle connections that are looked at in one go.
+const SWEPT_AT_ONCE: usize = 64;
 /// Idle connections kept on one shelf; more are closed.
 const IDLE_MAX: usize = 4096;
 /// Shelves there are at least: there may be more workers than processors, and an empty shelf costs a lock to look at,
@@ -85,17 +87,31 @@ impl Pool {
         let now = self.clock.now();
         let mut cx = Context::from_waker(Waker::noop());
         for shelf in &self.shelves {
-            // Looked at, and closed, without the lock: it may be thousands, and others need the shelf meanwhile.
-            let mut alive = std::mem::take(&mut *shelf.lock());
-            alive.retain_mut(|idle| now.since(idle.since) < self.idle_timeout && idle.conn.is_alive(&mut cx));
-            let mut shelf = shelf.lock();
-            // What was put there meanwhile is newer, so it goes on top again.
-            alive.append(&mut shelf);
-            *shelf = alive;
-            let beyond = shelf.len().saturating_sub(IDLE_MAX);
-            let oldest: Vec<_> = shelf.drain(..beyond).collect();
-            drop(shelf);
-            drop(oldest);
+            // A few at a time, the oldest first, and looked at without the lock: it may be thousands, and others need the
+            // newest meanwhile.
+            let (mut seen, all) = (0, shelf.lock().len());
+            let mut left = all;
+            while left > 0 {
+                let mut some: Vec<_> = {
+                    let mut shelf = shelf.lock();
+                    let from = seen.min(shelf.len());
+                    let to = (from + left.min(SWEPT_AT_ONCE)).min(shelf.len());
+                    shelf.drain(from..to).collect()
+                };
+                if some.is_empty() {
+                    break;
+                }
+                left -= some.len();
+                let mut is_kept =
+                    |idle: &mut Idle| now.since(idle.since) < self.idle_timeout && idle.conn.is_alive(&mut cx);
+                let gone: Vec<_> = some.extract_if(.., |idle| !is_kept(idle)).collect();
+                let mut shelf = shelf.lock();
+                let at = seen.min(shelf.len());
+                seen = at + some.len();
+                shelf.splice(at..at, some);
+                drop(shelf);
+                drop(gone);
+            }
         }
     }
 

@@ -96,6 +96,23 @@ async fn an_upload_that_outgrows_what_is_kept_while_its_refusal_is_read_is_not_s
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_upload_that_outgrows_what_is_kept_while_its_retry_waits_is_sent_whole() {
+    let bench = Bench::new(refused_early_then_fine, |settings| settings.retry.replay_bytes_max = 10_000);
+    let body = noise(30_000);
+    let mut client = bench.door();
+    client.send(PUT_CHUNKED).await;
+    client.send_chunk(&body[..5_000]).await;
+    bench.upstream.answered(1).await;
+    for chunk in body[5_000..].chunks(4_000) {
+        client.send_chunk(chunk).await;
+        settled().await;
+    }
+    client.send("0\r\n\r\n").await;
+    assert_eq!(client.head().await.status(), 200);
+    assert!(bench.upstream.request(2).body == body);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_upload_that_was_refused_early_is_not_disturbed_by_what_became_of_its_first_connection() {
     // An idle connection lies on top of the one whose upload was never finished, so the second attempt takes that; it is
     // slow, and whoever comes meanwhile would find the other one.

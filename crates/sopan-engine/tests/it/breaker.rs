@@ -7,7 +7,7 @@ use sopan_fake::script::{Answer, Request};
 use tokio::time::sleep;
 
 use crate::support::lines::Line;
-use crate::support::{Bench, SECOND, get, is_just, is_within, leave_after, ms, s, settled};
+use crate::support::{Bench, SECOND, get, is_just, is_within, leave_after, ms, now, s, settled};
 
 fn failing() -> Answer {
     Answer::json(503, "down")
@@ -339,4 +339,34 @@ async fn a_probe_whose_client_leaves_makes_room_for_another() {
     let got = bench.get("/x").await;
     assert_eq!(got.status(), 200);
     is_just(got.head_at, s(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_that_wait_for_it_lose_nothing_and_only_the_probe_connects() {
+    let begun = now();
+    let away = s(15);
+    let plan = move |_| if now() - begun < away { Line::Refused } else { Line::Open };
+    let bench = Bench::over(
+        plan,
+        |_| fine(),
+        |settings| {
+            settings.breaker.on = true;
+            (settings.breaker.failures, settings.breaker.min_span, settings.breaker.open_for) = (20, s(0), s(10));
+            (settings.retry.max_retries, settings.retry.total_timeout) = (3, Some(s(60)));
+            (settings.lane.wait_max, settings.retry.backoff_cap) = (Some(s(60)), s(1));
+        },
+    );
+    let crowd = bench.crowd(20);
+    sleep(s(2)).await;
+    // Twenty first attempts, all failed.
+    assert!(is_open(&bench));
+    let dialled = bench.lines.dialled();
+    assert_eq!(dialled, 20);
+    sleep(s(7)).await;
+    assert_eq!(bench.lines.dialled(), dialled, "nobody knocks before its time");
+    sleep(s(3)).await;
+    assert_eq!(bench.lines.dialled(), dialled + 1, "the probe alone");
+    for got in crowd {
+        assert_eq!(got.await.unwrap().status(), 200);
+    }
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::breaker::{Breaker, Change, Health, State};
 use crate::bucket::{Bucket, Fill, Take};
-use crate::policy::LanePolicy;
+use crate::policy::{LanePolicy, Limit};
 use crate::queue::{ClientId, Entry, Queue, TicketId};
 use crate::retry::Budget;
 use crate::time::Instant;
@@ -117,6 +117,10 @@ pub struct Lane {
     lead: Duration,
     /// How the breaker's state has changed, to be told.
     change: Option<Change>,
+    /// From one turn to the next at the slowest rate, a second at most; nothing without a rate.
+    pace: Duration,
+    /// Nobody is called before this, and then one at a time; the origin of time if connections come about.
+    call_from: Instant,
 }
 
 /// Tickets that may hold a connection ahead of their turn.
@@ -143,6 +147,11 @@ impl Lane {
     /// A lane at rest, its limits full. The policy must be valid.
     pub fn new(policy: LanePolicy, breaker: Breaker, budget: Budget) -> Self {
         debug_assert_eq!(policy.validate(), Ok(()));
+        let intervals = policy.limits.iter().filter_map(|limit| match limit {
+            Limit::Rate(rate) => Some(rate.interval()),
+            Limit::Quota(_) => None,
+        });
+        let pace = intervals.max().unwrap_or_default().min(FIRST_LEAD);
         Self {
             bucket: Bucket::new(&policy.limits, policy.headroom, policy.rate_margin),
             places: Places::new(policy.max_in_flight),
@@ -158,6 +167,8 @@ impl Lane {
             granted: Instant::ORIGIN,
             lead: LEAD_MIN,
             change: None,
+            pace,
+            call_from: Instant::ORIGIN,
         }
     }
 
@@ -183,6 +194,9 @@ impl Lane {
     /// The ticket could go at once from now on, or no longer; then it is told again to prepare when its turn is near.
     pub fn ready(&mut self, ticket: TicketId, ready: bool) {
         self.queue.set_ready(ticket, ready);
+        if ready {
+            self.call_from = Instant::ORIGIN;
+        }
     }
 
     /// The ticket's exchange has gone, or has failed to connect: it costs nothing and nobody waits for it.
@@ -296,11 +310,13 @@ impl Lane {
         }
     }
 
-    /// No connection could be made, for a turn or ahead of one: that costs nothing, and is a failure.
+    /// No connection could be made, for a turn or ahead of one: that costs nothing, and is a failure. But those who wait do
+    /// not all follow at once: until a connection comes about they are called at the pace of the lane.
     pub fn unconnected(&mut self, turn: Option<Turn>, now: Instant) {
         let permit = turn.as_ref().map_or_else(|| self.breaker.permit(now).ok(), |turn| Some(turn.permit));
         let change = permit.and_then(|permit| self.breaker.record(permit, Health::Failure, now));
         self.note(change);
+        self.call_from = now.after(self.pace);
         if let Some(turn) = turn {
             debug_assert_eq!(turn.stage, Stage::Reserved);
             self.undo(&turn);
@@ -460,10 +476,14 @@ impl Lane {
 
     /// Tells the tickets whose turn is near; answers when the next one will be.
     fn call_near(&mut self, now: Instant, calls: &mut Vec<Call>) -> Option<Instant> {
+        if self.call_from > now {
+            return Some(self.call_from);
+        }
         let (mut near, mut ahead, mut wake) = (Vec::new(), 0, None);
         // A connection to an upstream that is ill is a burden on it, and one that fails is an attempt that was wasted. Not
         // even the probe's is made before its time: if it failed then, that would not say how the upstream is later.
         let callable = match self.breaker.state(now) {
+            State::Closed if self.call_from > Instant::ORIGIN => 1,
             State::Closed => CALLED_MAX,
             State::Open { until } => return Some(until),
             State::HalfOpen { free } => CALLED_MAX.min(free as usize),

@@ -582,6 +582,29 @@ fn failed_connections_and_broken_bodies_count_as_failures() {
 }
 
 #[test]
+fn while_connections_fail_those_who_wait_are_called_at_the_pace_of_the_lane() {
+    for (limits, pace) in [(&["10/s burst 20"][..], 100), (&["1/min burst 20"], 1_000), (&["1000 per 1h"], 0)] {
+        let mut world = world(limits);
+        world.slow = true;
+        world.lane.hold(Duration::from_millis(500), at(0));
+        let names: Vec<_> = (0..4).map(|_| world.come_as(1, 0, None)).collect();
+        // Its turn is near, and the upstream is away.
+        let id = world.id(names[0]);
+        world.told.clear();
+        world.lane.leave(id);
+        world.lane.unconnected(None, at(500));
+        world.step(500 + pace - 1);
+        assert!(pace == 0 || world.told.is_empty(), "{limits:?}: {:?}", world.told);
+        world.step(500 + pace);
+        world.told(&[Prepare(names[1])]);
+        // It is back, and so is the lane.
+        world.ready(names[1], 500 + pace);
+        assert_eq!(world.told[0], Go(names[1]), "{limits:?}");
+        assert_eq!(world.lane.call_from, Instant::ORIGIN);
+    }
+}
+
+#[test]
 fn an_answer_that_was_a_failure_by_its_head_is_no_second_one_when_its_body_breaks_off() {
     let mut world = world(&["1000/s burst 10"]);
     for now in 0..3 {

@@ -50,6 +50,11 @@ impl Rate {
         (self.tokens, self.period)
     }
 
+    /// From one token to the next, rounded up.
+    pub fn interval(&self) -> Duration {
+        Duration::from_nanos_u128(self.period.div_ceil(self.tokens.into()))
+    }
+
     /// The unit that it was written in, in nanoseconds: those of the `s` in `10/s`.
     pub fn unit(&self) -> u128 {
         self.unit

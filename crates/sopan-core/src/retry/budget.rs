@@ -1,31 +1,24 @@
 //! How many retries can the traffic of a lane afford?
 //!
 //! When an upstream is ill, every request fails and every failure is retried; with three retries each that is four times
-//! the traffic for something that cannot carry the half. So a lane's retries are kept in proportion to its requests: in
-//! any 10 s at most 100, which leaves a quiet lane alone, and 20 % of the requests of those 10 s.
+//! the traffic for something that cannot carry the half. So a lane's retries are kept in proportion to its requests: at
+//! every retry, those of the last 10 s are at most 100, which leaves a quiet lane alone, and 20 % of the requests of the
+//! last 10 s.
 //!
 //! What counts is what reaches the upstream: a retry is withdrawn when it is about to be sent, and refunded if it was not.
 //! So an upstream that is away for a moment costs each request one retry, however often that has found the door shut.
 //!
-//! "Any" is meant: also the 10 s that begin just after a crowd of requests, which then pay for none of its retries. Who
-//! only looks back over the last 10 s at each retry misses those.
-//!
-//! Every request weighs −1 and every retry +5. A span keeps to the rule while its weights sum to at most 500, and it can
-//! only break it at a retry. So a retry is affordable if no span that ends with it, and began within the last 10 s, sums
-//! to more. In each slot of half a second [`Budget`] holds the sum of the slot and the largest sum that ends with it;
-//! together they give the largest of all. Only the oldest slot is not exact: what happened in it up to half a second
-//! before the last 10 s still counts. So no retry is let through against the rule, and none is refused that the same rule
-//! for spans up to 10.5 s would let through.
+//! [`Budget`] counts in slots of half a second. Only the oldest is not exact, and it counts against retries: its retries
+//! still count, its requests no longer do.
 
 use std::time::Duration;
 
 use crate::time::{Instant, nanos};
 
-/// Retries that are always affordable in a span, by weight.
-const RESERVE: i64 = 100 * RETRY;
-/// A retry weighs as much as five requests: 20 %.
-const RETRY: i64 = 5;
-const REQUEST: i64 = -1;
+/// Retries that are always affordable in a span.
+const RESERVE: u64 = 100;
+/// So many requests afford one retry more: 20 %.
+const REQUESTS_PER_RETRY: u64 = 5;
 
 const SLOT: u64 = nanos(Duration::from_millis(500));
 /// A span of 10 s touches so many slots at most: 20 whole ones' worth, of which the first and the last are cut.
@@ -42,7 +35,8 @@ const SLOTS: usize = 21;
 /// let mut budget = Budget::new(true);
 /// let now = Instant::ORIGIN;
 /// assert_eq!((0..200).filter(|_| budget.withdraw(now)).count(), 100);
-/// budget.deposit(now);
+/// budget.refund(now);
+/// assert!(budget.withdraw(now));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Budget {
@@ -53,19 +47,10 @@ pub struct Budget {
     newest: u64,
 }
 
-/// The weights of some stretch of time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    sum: i64,
-    /// The largest sum of a stretch that ends with this one, which may be the empty one.
-    peak: i64,
-}
-
-impl Slot {
-    /// Both stretches as one.
-    fn then(self, later: Self) -> Self {
-        Self { sum: self.sum.saturating_add(later.sum), peak: later.peak.max(self.peak.saturating_add(later.sum)) }
-    }
+    requests: u64,
+    retries: u64,
 }
 
 impl Budget {
@@ -76,54 +61,51 @@ impl Budget {
 
     /// A request entered the lane: one exchange, however many attempts it will take.
     pub fn deposit(&mut self, now: Instant) {
-        self.add(REQUEST, now);
+        self.advance(now);
+        self.slots[place(self.newest)].requests += 1;
     }
 
     /// Whether one more retry could be afforded now.
     pub fn affords(&mut self, now: Instant) -> bool {
         self.advance(now);
-        !self.on || self.peak() + RETRY <= RESERVE
+        let oldest = place(self.newest + 1);
+        let retries: u64 = self.slots.iter().map(|slot| slot.retries).sum();
+        let all: u64 = self.slots.iter().map(|slot| slot.requests).sum();
+        let requests = all - self.slots[oldest].requests;
+        !self.on || retries < RESERVE + requests / REQUESTS_PER_RETRY
     }
 
     /// Whether one more retry can be afforded; if so, it is spent.
     pub fn withdraw(&mut self, now: Instant) -> bool {
         let affordable = self.affords(now);
         if affordable {
-            self.add(RETRY, now);
+            self.slots[place(self.newest)].retries += 1;
         }
         affordable
     }
 
-    /// The retry that was spent at `withdrawn` was not sent. Its slot no longer knows what came before it and what after,
-    /// so within the slot itself it goes on counting.
+    /// The retry that was spent at `withdrawn` was not sent.
     pub fn refund(&mut self, withdrawn: Instant) {
-        let number = withdrawn.as_nanos() / SLOT;
+        let number = slot_of(withdrawn);
         // One that is older than the last 10 s no longer counts anyway.
         if self.newest.saturating_sub(number) < SLOTS as u64 {
-            self.slots[place(number.min(self.newest))].sum -= RETRY;
+            let retries = &mut self.slots[place(number.min(self.newest))].retries;
+            *retries = retries.saturating_sub(1);
         }
-    }
-
-    fn add(&mut self, weight: i64, now: Instant) {
-        self.advance(now);
-        let slot = &mut self.slots[place(self.newest)];
-        *slot = slot.then(Slot { sum: weight, peak: weight.max(0) });
-    }
-
-    /// The largest sum of a span that ends now.
-    fn peak(&self) -> i64 {
-        let oldest_first = (1..=SLOTS as u64).map(|step| self.slots[place(self.newest + step)]);
-        oldest_first.fold(Slot::default(), Slot::then).peak
     }
 
     /// Makes the slot of `now` the newest one and clears those that were passed over.
     fn advance(&mut self, now: Instant) {
-        let number = (now.as_nanos() / SLOT).max(self.newest);
+        let number = slot_of(now).max(self.newest);
         for step in 1..=(number - self.newest).min(SLOTS as u64) {
             self.slots[place(self.newest + step)] = Slot::default();
         }
         self.newest = number;
     }
+}
+
+fn slot_of(instant: Instant) -> u64 {
+    instant.as_nanos() / SLOT
 }
 
 fn place(number: u64) -> usize {
@@ -150,11 +132,16 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_retries_at_once_are_always_affordable_and_no_more() {
+    fn a_hundred_retries_are_always_affordable_and_a_fifth_of_the_last_requests() {
         check(0, 0, 100);
         check(0, 123_456, 100);
-        // The span that begins after the requests holds none of them.
-        check(1000, 5_000, 100);
+        check(4, 0, 100);
+        check(5, 0, 101);
+        check(1000, 0, 300);
+        check(1000, 9_999, 300);
+        // What is more than 9.5 s ago may be more than 10 s ago.
+        check(1000, 10_000, 100);
+        check(1000, 10_500, 100);
     }
 
     #[test]
@@ -166,32 +153,33 @@ mod tests {
     }
 
     #[test]
-    fn five_requests_afford_one_retry_more() {
+    fn what_was_not_sent_comes_back() {
         let mut budget = Budget::new(true);
-        assert_eq!((0..1000).filter(|_| budget.withdraw(at(0))).count(), 100);
-        (0..5).for_each(|_| budget.deposit(at(1000)));
-        assert!(budget.withdraw(at(1000)));
-        assert!(!budget.withdraw(at(1000)));
-        (0..4).for_each(|_| budget.deposit(at(2000)));
-        assert!(!budget.withdraw(at(2000)));
+        assert_eq!((0..1000).filter(|_| budget.withdraw(at(100))).count(), 100);
+        assert!(!budget.withdraw(at(4_000)));
+        budget.refund(at(100));
+        assert!(budget.withdraw(at(4_000)));
+        assert!(!budget.withdraw(at(4_000)));
+        // Too old to count; another slot lies at its place now.
+        budget.refund(at(4_000));
+        assert_eq!((0..1000).filter(|_| budget.withdraw(at(11_000))).count(), 100);
+        budget.refund(at(100));
+        assert!(!budget.withdraw(at(11_000)));
     }
 
     #[test]
-    fn what_was_not_sent_comes_back() {
+    fn a_crowd_that_finds_the_door_shut_again_and_again_pays_once() {
         let mut budget = Budget::new(true);
-        for _ in 0..10 {
-            assert!(budget.withdraw(at(0)));
+        (0..114).for_each(|_| budget.deposit(at(0)));
+        let mut paid = vec![None; 114];
+        for round in 0..20 {
+            let now = at(round * 400);
+            for paid in &mut paid {
+                paid.take().into_iter().for_each(|before| budget.refund(before));
+                assert!(budget.withdraw(now), "round {round}");
+                *paid = Some(now);
+            }
         }
-        (0..10).for_each(|_| budget.refund(at(0)));
-        // Requests that come later make up for the whole slot, not for what is left in it.
-        (0..50).for_each(|_| budget.deposit(at(600)));
-        assert_eq!((0..1000).filter(|_| budget.withdraw(at(1_200))).count(), 100);
-        assert!(!budget.affords(at(1_200)));
-        budget.refund(at(1_200));
-        // Too old to count; another slot lies at its place now.
-        assert_eq!((0..1000).filter(|_| budget.withdraw(at(12_000))).count(), 100);
-        budget.refund(at(1_200));
-        assert!(!budget.withdraw(at(12_000)));
     }
 
     #[test]
@@ -233,56 +221,46 @@ mod tests {
         budget.refund(Instant::NEVER);
     }
 
-    /// What happened, in its order: an instant in milliseconds and a weight.
-    type Events = Vec<(u64, i64)>;
-
-    /// The largest sum of weights that ends with the last event and begins not before `since`, event by event.
-    fn exact_peak(events: &Events, since: u64) -> i64 {
-        let recent = events.iter().rev().take_while(|(millis, _)| *millis >= since);
-        let sums = recent.scan(0, |sum, (_, weight)| {
-            *sum += weight;
-            Some(*sum)
-        });
-        sums.fold(0, i64::max)
-    }
-
-    /// Whether any span of at most 10 s, its ends included, holds more retries than 100 and a fifth of its requests. Only
-    /// those that begin with a retry can be the worst.
-    fn is_exceeded(events: &Events) -> bool {
-        let starts = (0..events.len()).filter(|&n| events[n].1 == RETRY && (n == 0 || events[n - 1].0 < events[n].0));
-        starts.into_iter().any(|start| {
-            let span = events[start..].iter().take_while(|(millis, _)| *millis <= events[start].0 + 10_000);
-            let mut sum = 0;
-            span.zip(events[start + 1..].iter().map(Some).chain([None])).any(|((millis, weight), next)| {
-                sum += weight;
-                next.is_none_or(|(later, _)| later > millis) && sum > RESERVE
-            })
-        })
+    /// So many of the events since `since`.
+    fn count(events: &[u64], since: u64) -> u64 {
+        events.iter().rev().take_while(|millis| **millis >= since).count() as u64
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn no_span_exceeds_it_and_none_is_refused_needlessly(
-            bursts in proptest::collection::vec((0..2000_u64, any::<bool>(), 1..80_u32), 1..24),
+        fn no_retry_exceeds_it_and_none_is_refused_needlessly(
+            bursts in proptest::collection::vec((0..2000_u64, 0..3_u8, 1..80_u32), 1..40),
         ) {
-            let (mut budget, mut events, mut now) = (Budget::new(true), Events::new(), 0);
-            for (gap, is_retry, count) in bursts {
+            let (mut budget, mut requests, mut retries, mut now) = (Budget::new(true), vec![], vec![], 0);
+            for (gap, kind, count_of) in bursts {
                 now += gap;
-                for _ in 0..count {
-                    if !is_retry {
-                        budget.deposit(at(now));
-                        events.push((now, REQUEST));
-                    } else if budget.withdraw(at(now)) {
-                        events.push((now, RETRY));
-                    } else {
-                        let peak = exact_peak(&events, now.saturating_sub(10_500));
-                        prop_assert!(peak + RETRY > RESERVE, "refused at {now} ms with a peak of {peak}");
+                for _ in 0..count_of {
+                    match kind {
+                        0 => {
+                            budget.deposit(at(now));
+                            requests.push(now);
+                        }
+                        1 => {
+                            if let Some(withdrawn) = retries.pop() {
+                                budget.refund(at(withdrawn));
+                            }
+                        }
+                        _ if budget.withdraw(at(now)) => {
+                            retries.push(now);
+                            // A window of exactly 10 s, its older end not included.
+                            let since = (now + 1).saturating_sub(10_000);
+                            prop_assert!(count(&retries, since) <= 100 + count(&requests, since) / 5, "at {now} ms");
+                        }
+                        _ => {
+                            let (of_retries, of_requests) = (now.saturating_sub(10_500), now.saturating_sub(9_500));
+                            let wanted = count(&retries, of_retries) + 1;
+                            prop_assert!(wanted > 100 + count(&requests, of_requests) / 5, "refused at {now} ms");
+                        }
                     }
                 }
             }
-            prop_assert!(!is_exceeded(&events));
         }
     }
 }

@@ -539,7 +539,7 @@ async fn the_last_wait_counts_from_now_and_nothing_follows_the_last_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn retries_after_failures_stay_in_proportion_and_those_that_were_asked_for_do_not_count() {
-    for (budget, retries) in [(true, 100), (false, 300)] {
+    for (budget, retries) in [(true, 160), (false, 300)] {
         let limited = AtomicBool::new(true);
         let script = move |request: &Request| match &*request.target {
             "/limited" if limited.swap(false, Relaxed) => Answer::status(429).header("Retry-After", "0"),

@@ -95,18 +95,22 @@ pub(super) async fn serve(accepted: Accepted) {
     })
     .await;
     if drains {
-        // The reactor looks once more, so that a request which has come already is read, and not thrown away with its
-        // connection.
-        tokio::task::yield_now().await;
         let mut told = false;
         poll_fn(|cx| {
             loop {
                 if connection.as_mut().poll(cx).is_ready() || is_given_up(cx) {
                     return Poll::Ready(());
                 }
-                if std::mem::replace(&mut told, true) {
+                if told {
                     return Poll::Pending;
                 }
+                // A request that has come already is read, and not thrown away with its connection. This task may only not
+                // have been told of it yet, so others have a turn, the reactor among them, and it looks again.
+                if phase.is_waiting() && io::has_unread(&stream) {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                told = true;
                 connection.as_mut().graceful_shutdown();
             }
         })

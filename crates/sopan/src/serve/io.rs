@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -106,6 +107,12 @@ impl AsyncWrite for ClientIo {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(rustix::net::shutdown(&*self.stream, rustix::net::Shutdown::Write).map_err(Into::into))
     }
+}
+
+/// Whether bytes of the client wait in the kernel.
+pub(super) fn has_unread(stream: &TcpStream) -> bool {
+    let peeked = recv(stream, &mut [0_u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    peeked.is_ok_and(|(_, count)| count > 0)
 }
 
 /// Waits until the client has closed its side, or the connection is broken. A client that closes only its sending side

@@ -47,6 +47,11 @@ impl Phase {
         self.kind.store(BUSY, Relaxed);
     }
 
+    /// Whether no request is being served.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.kind.load(Relaxed) != BUSY
+    }
+
     /// An answer is complete.
     pub(super) fn answered(&self) {
         self.enter(IDLE);

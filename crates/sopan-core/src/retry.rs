@@ -152,7 +152,7 @@ pub enum Verdict {
 pub struct Again {
     /// How long to wait before it, counted from now.
     pub wait: Duration,
-    /// Whether the lane's [`Budget`] must afford it. If it does not, that is [`Why::BudgetSpent`].
+    /// Whether the lane's [`Budget`] must afford it when it is sent. If it does not, that is [`Why::BudgetSpent`].
     pub spends_budget: bool,
     /// How far the backoff has come with it, for the [`Situation`] of that attempt.
     pub backoff: Backoff,

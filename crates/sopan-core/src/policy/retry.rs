@@ -18,7 +18,8 @@ const MAX_RETRIES: u32 = 1000;
 /// [`RetryPolicy::validate`] says what is wrong with settings from outside; [`decide`](crate::retry::decide) trusts them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryPolicy {
-    /// Retries after the first request, 0 to 1000; default 3. With 0 nothing is repeated.
+    /// Retries after the first request, 0 to 1000; default 3. With 0 nothing is repeated but what was lost on an idle
+    /// connection that was closed just as it was used again, and may safely be: that is no retry.
     pub max_retries: u32,
     /// The first wait of the backoff, doubled for every retry; default 0.5 s.
     pub backoff_base: Duration,

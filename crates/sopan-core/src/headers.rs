@@ -7,7 +7,9 @@
 mod hop_by_hop;
 mod redact;
 mod trailers;
+mod upgrade;
 
 pub use hop_by_hop::{is_hop_by_hop, strip_hop_by_hop};
 pub use redact::{Shown, is_secret, redact_url};
 pub use trailers::strip_trailers;
+pub use upgrade::{is_upgrade_offered, offered_upgrade};

@@ -14,10 +14,12 @@
 //! | [`hints`] | what does an answer say of the limits of its sender? |
 //! | [`retry`] | what follows an attempt: done, again after a while, or give up, and why? |
 //! | [`breaker`] | is the upstream well enough to be asked? |
+//! | [`h1`] | what does a message say, where does it end, and how is it written? |
 //! | [`headers`] | which fields belong to one hop, and which may not be shown? |
 
 pub mod breaker;
 pub mod bucket;
+pub mod h1;
 pub mod headers;
 pub mod hints;
 pub mod lane;

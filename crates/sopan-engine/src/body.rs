@@ -16,8 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderName;
-use http_body::{Frame, SizeHint};
-use hyper::body::Incoming;
+use http_body::{Body as _, Frame, SizeHint};
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
@@ -32,15 +31,18 @@ pub enum Source {
     /// All of it is here.
     Bytes(Bytes),
     /// A client sends it.
-    Incoming(Incoming),
+    Stream(Stream),
 }
+
+/// A body as it comes in, from whatever door.
+pub type Stream = Pin<Box<dyn http_body::Body<Data = Bytes, Error = BodyError> + Send>>;
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("Empty"),
             Self::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
-            Self::Incoming(_) => f.write_str("Incoming"),
+            Self::Stream(_) => f.write_str("Stream"),
         }
     }
 }
@@ -54,6 +56,9 @@ pub enum BodyError {
     /// The client fell silent for longer than `idle_timeout`.
     #[error("the client fell silent in the middle of its request body")]
     Silent,
+    /// What the client sent is no body (RFC 9112 §7).
+    #[error("the request body cannot be read: {0}")]
+    Malformed(&'static str),
 }
 
 /// What all exchanges of a process keep for replay, bounded together.
@@ -99,7 +104,7 @@ impl Body {
     pub(crate) fn new(source: Source, named_by_connection: Vec<HeaderName>, bounds: &Bounds) -> Self {
         match source {
             Source::Empty => Self::Empty,
-            Source::Incoming(incoming) if http_body::Body::is_end_stream(&incoming) => Self::Empty,
+            Source::Stream(stream) if stream.is_end_stream() => Self::Empty,
             source => Self::Replay(Arc::new(Mutex::new(Replay::new(source, named_by_connection, bounds.clone())))),
         }
     }
@@ -150,7 +155,9 @@ impl Body {
 }
 
 /// The body of one attempt.
+#[derive(Default)]
 pub(crate) enum AttemptBody {
+    #[default]
     Empty,
     Replay(Arc<Mutex<Replay>>),
 }

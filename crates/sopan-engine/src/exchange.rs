@@ -19,6 +19,7 @@ mod keep;
 pub(crate) mod log;
 mod send;
 mod story;
+mod tunnel;
 mod turn;
 
 use std::fmt;
@@ -28,10 +29,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::RETRY_AFTER;
-use http::{HeaderName, Method, Request, Response, StatusCode, Uri};
+use http::header::{CONNECTION, RETRY_AFTER, UPGRADE};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use sopan_core::breaker::Health;
-use sopan_core::headers::{Shown, redact_url, strip_hop_by_hop};
+use sopan_core::h1::request::BadRequest;
+use sopan_core::headers::{Shown, offered_upgrade, redact_url, strip_hop_by_hop};
 use sopan_core::hints;
 use sopan_core::lane::Visit;
 use sopan_core::queue::{ClientId, Entry};
@@ -41,6 +43,7 @@ use sopan_core::time::Instant;
 use crate::body::{Body, Source};
 use crate::dispatcher::Turn;
 use crate::event::Attempted;
+use crate::interim::Interims;
 use crate::refusal::{Failure, Refusal};
 use crate::transport::Conn;
 use crate::upstream::Upstream;
@@ -49,6 +52,7 @@ use collect::Collector;
 pub use collect::Sink;
 use keep::Kept;
 use story::Story;
+pub use tunnel::Tunnel;
 use turn::Stop;
 
 /// A request as a door hands it over.
@@ -59,6 +63,9 @@ pub struct Inbound {
     pub client: ClientId,
     /// The client's share against others, 1 or more.
     pub weight: u32,
+    /// Where interim answers (1xx) to it go. With it the door says that its client understands them, and that it can
+    /// switch protocols; without it neither happens.
+    pub interims: Option<Interims>,
 }
 
 impl fmt::Debug for Inbound {
@@ -70,6 +77,7 @@ impl fmt::Debug for Inbound {
             .field("body", self.request.body())
             .field("client", &self.client)
             .field("weight", &self.weight)
+            .field("interims", &self.interims)
             .finish()
     }
 }
@@ -80,6 +88,8 @@ pub struct Answer {
     pub response: Response<AnswerBody>,
     /// How it came about.
     pub end: End,
+    /// What follows the head, where the upstream has switched protocols (101).
+    pub tunnel: Option<Tunnel>,
 }
 
 impl fmt::Debug for Answer {
@@ -89,6 +99,7 @@ impl fmt::Debug for Answer {
             .field("fields", &Shown(self.response.headers()))
             .field("body", self.response.body())
             .field("end", &self.end)
+            .field("tunnel", &self.tunnel)
             .finish()
     }
 }
@@ -134,6 +145,19 @@ pub async fn collect(upstream: &Arc<Upstream>, inbound: Inbound, sink: &mut dyn 
     failed.map_or(Ok(answer), Err)
 }
 
+/// The answer to what cannot be read as a request, and so never became an exchange.
+pub fn refuse_unread(upstream: &Upstream, bad: BadRequest) -> Response<Bytes> {
+    let mut story = Story::new(upstream.clock.now());
+    let refusal = Refusal::Unreadable(bad);
+    story.refused = Some(refusal.reason());
+    let response = refusal.response();
+    story.answered(response.status());
+    // What it would have asked for is not known, and is told so.
+    let method = Method::from_bytes(b"-").unwrap_or_default();
+    story.ended(upstream, &method, &Uri::from_static("*"), response.body().len() as u64, true);
+    response
+}
+
 /// The largest head of a request.
 const HEAD_BYTES_MAX: u64 = 64 * 1024;
 
@@ -150,6 +174,7 @@ struct Exchange<'a> {
     body: Body,
     client: ClientId,
     weight: u32,
+    interims: Option<Interims>,
     arrival: u64,
     /// When the whole exchange must have its answer's head.
     deadline: Option<Instant>,
@@ -223,19 +248,27 @@ struct Next {
 
 impl<'a> Exchange<'a> {
     fn new(upstream: &'a Arc<Upstream>, inbound: Inbound, collector: Option<Collector<'a>>) -> Self {
-        let Inbound { request, client, weight } = inbound;
+        let Inbound { request, client, weight, interims } = inbound;
         let (mut parts, source) = request.into_parts();
         let arrived = upstream.clock.now();
+        let upgrade = offered_upgrade(&parts.headers).filter(|_| parts.version == Version::HTTP_11);
         // Fields of the hop go first, so that nothing below is read from a field that its sender declared to be one.
         let named_by_connection = strip_hop_by_hop(&mut parts.headers);
+        let body = Body::new(source, named_by_connection, &upstream.bounds);
+        // A body would have to be sent whole before the protocol changes, and only h2c has ever wanted that.
+        if let Some(protocols) = upgrade.filter(|_| interims.is_some() && matches!(body, Body::Empty)) {
+            parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+            parts.headers.insert(UPGRADE, protocols);
+        }
         Self {
             upstream,
             head: Request::from_parts(parts, ()),
             head_bytes: 0,
             original: None,
-            body: Body::new(source, named_by_connection, &upstream.bounds),
+            body,
             client,
             weight,
+            interims,
             arrival: upstream.next_arrival(),
             deadline: upstream.retry.total_timeout.map(|total| arrived.after(total)),
             backoff: Backoff::default(),
@@ -487,7 +520,7 @@ mod tests {
     async fn a_waiting_exchange_is_small() {
         let settings = Settings::new(Target::parse("http://upstream.test").unwrap());
         let (upstream, _) = Upstream::start(settings, Surroundings::default()).unwrap();
-        let inbound = Inbound { request: Request::new(Source::Empty), client: ClientId(1), weight: 1 };
+        let inbound = Inbound { request: Request::new(Source::Empty), client: ClientId(1), weight: 1, interims: None };
         let size = size_of_val(&call(&upstream, inbound));
         assert!(size <= 1280, "{size} bytes");
     }

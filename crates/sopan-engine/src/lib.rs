@@ -20,6 +20,7 @@ mod dispatcher;
 mod error;
 pub mod event;
 pub mod exchange;
+mod interim;
 pub mod jitter;
 pub mod refusal;
 mod transport;
@@ -27,6 +28,7 @@ mod upstream;
 
 pub use client::{ApiClient, Builder};
 pub use error::Error;
+pub use interim::Interims;
 pub use sopan_core::hints::parse_retry_after;
 pub use sopan_core::policy::RetryPolicy;
 pub use sopan_core::retry::backoff_delay;

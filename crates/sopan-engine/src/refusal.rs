@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
+use sopan_core::h1::request::BadRequest;
 use sopan_core::lane::{self, Cause};
 
 use crate::body::BodyError;
@@ -44,12 +45,14 @@ pub enum Refusal {
     },
     /// The client did not finish its request.
     Body(BodyError),
+    /// What the client sent cannot be read as a request.
+    Unreadable(BadRequest),
     /// The request cannot be passed on.
     Unsupported(&'static str),
 }
 
 /// All values of [`Refusal::reason`], for whoever counts them.
-pub const REASONS: [&str; 10] = [
+pub const REASONS: [&str; 11] = [
     "queue-full",
     "wait-too-long",
     "waited-too-long",
@@ -59,6 +62,7 @@ pub const REASONS: [&str; 10] = [
     "total-timeout",
     "head-too-large",
     "request-incomplete",
+    "bad-request",
     "unsupported",
 ];
 
@@ -174,6 +178,7 @@ impl Refusal {
             Self::Failed { .. } | Self::NothingKept { .. } => "upstream-failed",
             Self::TotalTimeout { .. } => "total-timeout",
             Self::HeadTooLarge { .. } => "head-too-large",
+            Self::Body(BodyError::Malformed(_)) | Self::Unreadable(_) => "bad-request",
             Self::Body(_) => "request-incomplete",
             Self::Unsupported(_) => "unsupported",
         }
@@ -217,8 +222,17 @@ impl Refusal {
                 detail: format!("the head of the request is larger than {max} bytes; send fewer or shorter fields"),
                 retry_after: None,
             },
+            Self::Unreadable(bad) => Problem {
+                status: bad.status,
+                error_type: "http_request_error",
+                detail: bad.why.to_owned(),
+                retry_after: None,
+            },
             Self::Body(error) => Problem {
-                status: StatusCode::REQUEST_TIMEOUT,
+                status: match error {
+                    BodyError::Malformed(_) => StatusCode::BAD_REQUEST,
+                    BodyError::Broken | BodyError::Silent => StatusCode::REQUEST_TIMEOUT,
+                },
                 error_type: "http_request_error",
                 detail: error.to_string(),
                 retry_after: None,
@@ -316,6 +330,7 @@ mod tests {
             Refusal::TotalTimeout { outcome_unknown: true },
             Refusal::HeadTooLarge { max: 1 },
             Refusal::Body(BodyError::Broken),
+            Refusal::Unreadable(BadRequest::too_long(b"")),
             Refusal::Unsupported("CONNECT"),
         ];
         let named: std::collections::BTreeSet<_> = kinds.iter().map(Refusal::reason).collect();

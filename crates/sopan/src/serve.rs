@@ -5,11 +5,14 @@
 //! put a few long-lived connections on one core. What all workers share, lanes and connections to the upstream, is shared
 //! by the engine.
 
+mod answer;
 mod client;
 mod connection;
 mod drain;
+mod inbox;
 mod io;
 mod phase;
+mod wire;
 mod workers;
 
 use std::net::SocketAddr;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderName;
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::{Frame, SizeHint};
 use sopan_core::time::Instant;
 use tokio::time::Sleep;
 
@@ -40,7 +40,7 @@ impl Replay {
         let size = match &source {
             Source::Empty => SizeHint::with_exact(0),
             Source::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::Incoming(incoming) => incoming.size_hint(),
+            Source::Stream(stream) => stream.size_hint(),
         };
         let mut replay = Self {
             source,
@@ -127,17 +127,17 @@ impl Replay {
         if let Some(error) = self.error {
             return Poll::Ready(Err(error));
         }
-        let Source::Incoming(incoming) = &mut self.source else {
+        let Source::Stream(stream) = &mut self.source else {
             self.ended = true;
             return Poll::Ready(Ok(None));
         };
-        match Pin::new(incoming).poll_frame(cx) {
+        match stream.as_mut().poll_frame(cx) {
             Poll::Pending => self.poll_silence(cx).map(Err),
             Poll::Ready(None) => {
                 self.end();
                 Poll::Ready(Ok(None))
             }
-            Poll::Ready(Some(Err(_))) => Poll::Ready(Err(self.fail(BodyError::Broken))),
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Err(self.fail(error))),
             Poll::Ready(Some(Ok(frame))) => {
                 self.silence = None;
                 Poll::Ready(Ok(Some(Piece::new(frame, &self.named_by_connection))))

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderValue, Response, StatusCode};
 use sopan_core::retry::{Outcome, Verdict, Why};
 
 use super::answer::{AnswerBody, Passing, make_ours};
 use super::story::Told;
+use super::tunnel::Tunnel;
 use super::turn::Stop;
 use super::{Answer, End, Exchange, Failed, Past};
 use crate::event::Attempted;
 use crate::refusal::Refusal;
+use crate::transport::Conn;
 
 impl Exchange<'_> {
     /// There is no turn, or no time for one: the failure in hand goes to the caller, if there is one.
@@ -80,7 +83,7 @@ impl Exchange<'_> {
         self.story.tell(&mut response);
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
         self.story.ended(self.upstream, self.head.method(), uri, bytes, true);
-        Answer { response, end }
+        Answer { response, end, tunnel: None }
     }
 
     /// The answer of the upstream, passed on as it comes.
@@ -91,6 +94,9 @@ impl Exchange<'_> {
         };
         let end = self.end(verdict);
         self.log_end(&end);
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return self.switch(response, conn, end);
+        }
         let named_by_connection = make_ours(&mut response);
         self.story.tell(&mut response);
         let uri = std::mem::take(self.head.uri_mut());
@@ -101,7 +107,19 @@ impl Exchange<'_> {
         };
         self.story.is_told_later();
         let passing = Passing::new(prefix, conn, turn, Arc::clone(self.upstream), told, named_by_connection);
-        Answer { response: response.map(|()| AnswerBody::Passing(Box::new(passing))), end }
+        Answer { response: response.map(|()| AnswerBody::Passing(Box::new(passing))), end, tunnel: None }
+    }
+
+    /// The upstream has switched protocols. That ends the exchange: what flows from here on is nobody's request.
+    fn switch(&mut self, mut response: Response<()>, conn: Box<Conn>, end: End) -> Answer {
+        let chosen: Vec<_> = response.headers().get_all(UPGRADE).iter().cloned().collect();
+        make_ours(&mut response);
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        for protocol in chosen {
+            response.headers_mut().append(UPGRADE, protocol);
+        }
+        let tunnel = Some(Tunnel::new(*conn));
+        Answer { tunnel, ..self.finish(response.map(|()| None), end) }
     }
 }
 

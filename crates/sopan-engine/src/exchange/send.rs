@@ -29,14 +29,14 @@ impl Exchange<'_> {
     /// Sends the request and waits for the answer's head, within the time of an attempt and what is left of the whole.
     /// Both clocks stand still while bytes of the request's body move.
     pub(super) async fn send(&mut self) -> Result<Response<()>, Unanswered> {
-        let Self { upstream, head, body, deadline, story, turn, conn, past, .. } = self;
+        let Self { upstream, head, body, deadline, story, turn, conn, past, interims, .. } = self;
         let (Some(turn), Some(conn)) = (turn, conn) else { return Err(Unanswered::TimedOut) };
         let clock = upstream.clock;
         let begun = clock.now();
         let mut attempt_ends = begun.after(upstream.retry.attempt_timeout);
         let mut timer = conn.take_timer();
         let result = {
-            let mut answer = pin!(conn.send(head, body.attempt(), |at| {
+            let mut answer = pin!(conn.send(head, body.attempt(), interims.as_ref(), |at| {
                 story.sent = Some(at);
                 turn.written(at);
                 if let Some(past) = past {

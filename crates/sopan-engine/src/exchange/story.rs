@@ -74,9 +74,14 @@ impl Story {
         self.is_told = true;
     }
 
+    /// The status that the client gets.
+    pub(super) fn answered(&mut self, status: StatusCode) {
+        self.status = Some(status);
+    }
+
     /// Tells the client what happened, beside whatever the upstream tells it (Server Timing, W3C).
     pub(super) fn tell<B>(&mut self, response: &mut Response<B>) {
-        self.status = Some(response.status());
+        self.answered(response.status());
         let mut line = Line::default();
         line.text("wait;dur=").tenths(millis_tenths(self.wait));
         line.text(", attempts;desc=\"").number(self.attempts.into());

@@ -8,10 +8,7 @@
 //! What is certain is kept: when the first byte was written, whether any was, whether a byte came back. Any doubt about
 //! where a message ends ends the connection.
 
-mod body;
 mod encode;
-mod fields;
-mod head;
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -20,27 +17,33 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{Request, Response};
+use http::header::{EXPECT, UPGRADE};
+use http::{Request, Response, StatusCode};
 use http_body::Frame;
+use sopan_core::h1::body::{Decoder, Step};
+use sopan_core::h1::response::{self, HeadError, Incoming};
+use sopan_core::h1::{HEAD_BYTES_MAX, fields};
+use sopan_core::headers::is_upgrade_offered;
 use sopan_core::time::Instant;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::task::coop::unconstrained;
+use tokio::time::Sleep;
 
 use super::dial::Stream;
 use crate::body::AttemptBody;
 use crate::clock::{Clock, Watchdog};
-use body::Decoder;
+use crate::interim::Interims;
 use encode::Encoder;
-pub(crate) use head::HeadError;
-use head::Incoming;
 
-/// The largest head of an answer.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Interim answers (1xx) to one request; more say nothing and never end.
 const INTERIM_MAX: u32 = 100;
 /// What is read at once of a head, and of a body.
 const HEAD_READ: usize = 8 * 1024;
 const BODY_READ: usize = 64 * 1024;
+
+/// How long the body of a request that says `Expect: 100-continue` is held back for an upstream that says nothing: it may
+/// not know the expectation (RFC 9110 §10.1.1).
+const CONTINUE_MAX: Duration = Duration::from_secs(1);
 
 /// A connection that was closed while it was idle tells so at once when it is used again, in one round trip. Whatever
 /// ends later had the request, and may have worked on it.
@@ -68,6 +71,8 @@ pub(crate) struct Conn {
     has_received: bool,
     reused: bool,
     timer: Watchdog,
+    /// Until when a body is held back at most.
+    held_until: Option<Pin<Box<Sleep>>>,
 }
 
 /// An attempt that got no answer's head.
@@ -128,6 +133,7 @@ impl Conn {
             has_received: false,
             reused: false,
             timer: Watchdog::default(),
+            held_until: None,
         }
     }
 
@@ -196,25 +202,35 @@ impl Conn {
         self.timer = timer;
     }
 
-    /// Sends a request and waits for the answer's head. `written` is told when the kernel has taken the first byte.
+    /// Sends a request and waits for the answer's head. `written` is told when the kernel has taken the first byte, and
+    /// `interims` gets what comes before the answer, if there is a client for it.
     pub(crate) async fn send(
         &mut self,
         head: &Request<()>,
         body: AttemptBody,
+        interims: Option<&Interims>,
         mut written: impl FnMut(Instant),
     ) -> Result<Response<()>, Lost> {
-        self.encoder.start(head, body);
+        self.encoder.start(head, body, head.headers().contains_key(EXPECT));
         (self.first_write, self.has_received, self.keeps, self.scanned) = (None, false, true, 0);
         self.interim = 0;
-        let is_head = head.method() == http::Method::HEAD;
+        self.held_until = self.encoder.is_held().then(|| Box::pin(tokio::time::sleep(CONTINUE_MAX)));
         let (mut told, mut broke) = (false, None);
         let answer = poll_fn(|cx| {
-            let wrote = if broke.is_some() { Poll::Pending } else { self.poll_request(cx) };
+            if self.held_until.as_mut().is_some_and(|sleep| sleep.as_mut().poll(cx).is_ready()) {
+                self.release_body();
+            }
+            let mut wrote = if broke.is_some() { Poll::Pending } else { self.poll_request(cx) };
             if !told && let Some(at) = self.first_write {
                 told = true;
                 written(at);
             }
-            match (self.poll_head(is_head, cx), wrote) {
+            let was_held = self.encoder.is_held();
+            let answer = self.poll_head(head, interims, cx);
+            if was_held && !self.encoder.is_held() && answer.is_pending() && broke.is_none() {
+                wrote = self.poll_request(cx);
+            }
+            match (answer, wrote) {
                 // The upstream may have answered before it stopped reading, and a write hears of its end before the
                 // answer can be read: only an end without an answer is the failure, and that end is on its way too.
                 (Poll::Pending, Poll::Ready(Err(WireError::Io(error)))) => {
@@ -227,6 +243,7 @@ impl Conn {
             }
         })
         .await;
+        self.held_until = None;
         self.keeps &= broke.is_none();
         let answer = answer.map_err(|error| broke.map_or(error, WireError::Io));
         let is_early = self.first_write.is_none_or(|at| self.clock.now().since(at) < STALE_MAX);
@@ -246,9 +263,10 @@ impl Conn {
         }
         loop {
             match self.decoder.decode(&mut self.read) {
-                Ok(body::Step::Frame(frame)) => return Poll::Ready(Some(Ok(frame))),
-                Ok(body::Step::End) => return Poll::Ready(None),
-                Ok(body::Step::More) => {}
+                Ok(Step::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(Step::Trailers(fields)) => return Poll::Ready(Some(Ok(Frame::trailers(fields)))),
+                Ok(Step::End) => return Poll::Ready(None),
+                Ok(Step::More) => {}
                 Err(why) => return Poll::Ready(Some(Err(self.fail(WireError::Garbage(why))))),
             }
             let room = self.decoder.left().map_or(BODY_READ, |left| left.clamp(1, BODY_READ as u64) as usize);
@@ -273,7 +291,7 @@ impl Conn {
 
     /// How long the rest of the answer's body is, where its head told.
     pub(crate) fn body_left(&self) -> Option<u64> {
-        if self.decoder.is_done() { Some(0) } else { self.decoder.left().filter(|_| self.decoder.is_counted()) }
+        self.decoder.left()
     }
 
     /// Writes what it can of the request, and sees to it that it leaves.
@@ -305,16 +323,32 @@ impl Conn {
         self.unflushed = false;
     }
 
+    /// The body is held back no more.
+    fn release_body(&mut self) {
+        self.encoder.release();
+        self.held_until = None;
+    }
+
     /// Reads until there is a final head. Interim answers say nothing about the request's fate.
-    fn poll_head(&mut self, is_head: bool, cx: &mut Context<'_>) -> Poll<Result<Response<()>, WireError>> {
+    fn poll_head(
+        &mut self,
+        request: &Request<()>,
+        interims: Option<&Interims>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Response<()>, WireError>> {
         loop {
-            if let Some(len) = fields::find_end(&self.read, self.scanned) {
+            // Whoever takes them out polls again.
+            if interims.is_some_and(Interims::is_full) {
+                return Poll::Pending;
+            }
+            if let Some(len) = fields::find_end(&self.read, self.scanned).map_err(HeadError::from)? {
                 self.scanned = 0;
                 if len > HEAD_BYTES_MAX {
                     return Poll::Ready(Err(WireError::HeadTooLarge));
                 }
-                let incoming = head::parse(&self.read.split_to(len).freeze(), is_head)?;
-                if let Some(response) = self.take_head(incoming)? {
+                let is_head = request.method() == http::Method::HEAD;
+                let incoming = response::read(&self.read.split_to(len).freeze(), is_head)?;
+                if let Some(response) = self.take_head(incoming, request, interims)? {
                     return Poll::Ready(Ok(response));
                 }
                 continue;
@@ -332,19 +366,44 @@ impl Conn {
         }
     }
 
-    fn take_head(&mut self, incoming: Incoming) -> Result<Option<Response<()>>, WireError> {
-        let status = incoming.response.status();
-        if status == http::StatusCode::SWITCHING_PROTOCOLS {
-            return Err(WireError::Garbage("it switches protocols unasked"));
+    /// A head has come: the answer's, or one before it.
+    fn take_head(
+        &mut self,
+        incoming: Incoming,
+        request: &Request<()>,
+        interims: Option<&Interims>,
+    ) -> Result<Option<Response<()>>, WireError> {
+        let response = incoming.response;
+        match response.status() {
+            StatusCode::CONTINUE => self.release_body(),
+            StatusCode::SWITCHING_PROTOCOLS => {
+                let (offered, chosen) = (request.headers().get(UPGRADE), response.headers());
+                if !offered.is_some_and(|offered| is_upgrade_offered(offered, chosen)) {
+                    return Err(WireError::Garbage("it switches to a protocol that nobody asked for"));
+                }
+                self.keeps = false;
+                return Ok(Some(response));
+            }
+            status if status.is_informational() => {
+                if let Some(interims) = interims {
+                    interims.add(response);
+                }
+            }
+            _ => {
+                (self.keeps, self.decoder) = (incoming.keeps, incoming.decoder);
+                return Ok(Some(response));
+            }
         }
-        if status.is_informational() {
-            self.interim += 1;
-            let is_flood = self.interim > INTERIM_MAX;
-            return if is_flood { Err(WireError::Garbage("too many interim answers")) } else { Ok(None) };
+        self.interim += 1;
+        if self.interim > INTERIM_MAX {
+            return Err(WireError::Garbage("too many interim answers"));
         }
-        self.keeps = incoming.keeps;
-        self.decoder = incoming.decoder;
-        Ok(Some(incoming.response))
+        Ok(None)
+    }
+
+    /// What the connection becomes after it has switched protocols: what was read beyond the head, and the stream.
+    pub(crate) fn into_tunnel(self) -> (Bytes, Stream) {
+        (self.read.freeze(), self.stream)
     }
 
     fn poll_read(&mut self, room: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -378,7 +437,7 @@ mod tests {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
         theirs.write_all(&[head.as_bytes(), &vec![b'x'; length]].concat()).await.unwrap();
         let head = Request::new(());
-        conn.send(&head, AttemptBody::Empty, |_| {}).await.map_err(|lost| lost.error).unwrap();
+        conn.send(&head, AttemptBody::Empty, None, |_| {}).await.map_err(|lost| lost.error).unwrap();
         while let Some(frame) = poll_fn(|cx| conn.poll_body(cx)).await {
             frame.unwrap();
         }

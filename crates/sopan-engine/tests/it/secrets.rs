@@ -22,7 +22,12 @@ fn inbound() -> Inbound {
         .header("X-Api-Key", "SECRET")
         .header("Referer", "https://me:SECRET@app.test/?token=SECRET")
         .header("Accept", "text/html");
-    Inbound { request: request.body(Source::Bytes("SECRET".into())).unwrap(), client: ClientId(1), weight: 1 }
+    Inbound {
+        request: request.body(Source::Bytes("SECRET".into())).unwrap(),
+        client: ClientId(1),
+        weight: 1,
+        interims: None,
+    }
 }
 
 fn event() -> String {

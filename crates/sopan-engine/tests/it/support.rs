@@ -128,7 +128,7 @@ impl Bench {
     ) -> impl Future<Output = Got> + Send + 'static {
         let (engine, begun) = (Arc::clone(&self.engine), self.begun);
         async move {
-            let inbound = Inbound { request, client: ClientId(client), weight };
+            let inbound = Inbound { request, client: ClientId(client), weight, interims: None };
             within_patience(async move {
                 let answer = exchange::call(&engine, inbound).await;
                 drop(engine);

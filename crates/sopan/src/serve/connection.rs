@@ -1,38 +1,33 @@
 //! One client's connection: its requests, one after the other, and the ends that it can come to.
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use sopan_core::queue::ClientId;
+use parking_lot::Mutex;
 use sopan_core::time::Instant;
 use sopan_engine::Upstream;
-use sopan_engine::body::Source;
 use sopan_engine::clock::{Clock, Watchdog};
-use sopan_engine::exchange::{self, AnswerBody, AnswerError, Inbound};
+use sopan_engine::exchange::Tunnel;
+use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::coop::unconstrained;
 
 use super::client::Clients;
 use super::drain::Drain;
-use super::io::{self, ClientIo};
+use super::inbox::Inbox;
+use super::io::{Raw, Socket};
 use super::phase::{Phase, Timeouts};
+use super::wire::{End, Wire};
 use crate::config;
 
-/// The largest head of a request, and the most of a body that is read at once.
-const BUFFER_MAX: usize = 64 * 1024;
+/// How long a client that is still sending has to read its answer.
+const LINGER_MAX: Duration = Duration::from_secs(2);
 
 /// What all connections of a listener share.
 #[derive(Debug)]
@@ -55,6 +50,18 @@ impl Door {
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
     }
+
+    pub(super) fn wall(&self) -> SystemTime {
+        self.clock.wall()
+    }
+
+    pub(super) fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    pub(super) fn upstream(&self) -> &Arc<Upstream> {
+        &self.upstream
+    }
 }
 
 /// A connection on its way to a worker.
@@ -73,94 +80,70 @@ pub(super) async fn serve(accepted: Accepted) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    let (stream, phase) = (Arc::new(stream), Arc::new(Phase::new(door.clock)));
-    let number = door.connections.fetch_add(1, Relaxed);
-    let client = door.clients.of_connection(peer, number);
-    let service = service_fn(|request| request_of(&door, &phase, client, request));
-    let io = TokioIo::new(ClientIo::new(Arc::clone(&stream), Arc::clone(&phase)));
-    let mut connection = pin!(http1::Builder::new().max_buf_size(BUFFER_MAX).serve_connection(io, service));
-    // Both are asked after the connection, which may have used up the share of time of this task; they would say "pending".
-    let mut gone = pin!(unconstrained(io::gone(&stream)));
-    let mut watchdog = Watchdog::default();
-    let mut is_given_up = |cx: &mut Context<'_>| {
-        let late = unconstrained(poll_fn(|cx| watchdog.poll(door.clock, phase.deadline(door.timeouts), cx)));
-        gone.as_mut().poll(cx).is_ready() || pin!(late).poll(cx).is_ready()
-    };
-    let mut drain = door.drain.member();
-    let drains = poll_fn(|cx| {
-        if connection.as_mut().poll(cx).is_ready() || is_given_up(cx) {
-            return Poll::Ready(false);
-        }
-        if drain.begins(cx) { Poll::Ready(true) } else { Poll::Pending }
-    })
-    .await;
-    if drains {
-        let mut told = false;
-        poll_fn(|cx| {
-            loop {
-                if connection.as_mut().poll(cx).is_ready() || is_given_up(cx) {
-                    return Poll::Ready(());
-                }
-                if told {
-                    return Poll::Pending;
-                }
-                // A request that has come already is read, and not thrown away with its connection. This task may only not
-                // have been told of it yet, so others have a turn, the reactor among them, and it looks again.
-                if phase.is_waiting() && io::has_unread(&stream) {
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                told = true;
-                connection.as_mut().graceful_shutdown();
-            }
-        })
-        .await;
+    let socket = Arc::new(Socket::new(stream, Phase::new(door.clock)));
+    let inbox = Arc::new(Mutex::new(Inbox::new(Arc::clone(&socket))));
+    match requests(&door, &socket, &inbox, peer).await {
+        End::Closed => {}
+        End::Reset => socket.reset_at_end(),
+        End::Lingers => linger(&socket, &inbox).await,
+        End::Switched(tunnel) => Box::pin(pass_through(&socket, &inbox, tunnel)).await,
     }
     drop(place);
 }
 
-/// Serves one request.
-fn request_of<'a>(
-    door: &'a Door,
-    phase: &'a Arc<Phase>,
-    connection: ClientId,
-    request: Request<Incoming>,
-) -> impl Future<Output = Result<Response<DoorBody>, Infallible>> + 'a {
-    phase.request();
-    let client = door.clients.of_request(request.headers(), connection);
-    let inbound = Inbound { request: request.map(Source::Incoming), client, weight: 1 };
-    let answer = exchange::call(&door.upstream, inbound);
-    async move {
-        let phase = Arc::clone(phase);
-        Ok(answer.await.response.map(|body| DoorBody { body, phase }))
+/// Serves the requests of a connection, until it ends, its client is given up, or it has drained.
+async fn requests(door: &Arc<Door>, socket: &Arc<Socket>, inbox: &Arc<Mutex<Inbox>>, peer: SocketAddr) -> End {
+    let number = door.connections.fetch_add(1, Relaxed);
+    let client = door.clients.of_connection(peer, number);
+    let mut wire = pin!(Wire::new(door, socket, Arc::clone(inbox), client).run());
+    // Both are asked after the requests, which may have used up the share of time of this task; they would say "pending".
+    let mut gone = pin!(unconstrained(socket.gone()));
+    let mut watchdog = Watchdog::default();
+    let mut is_given_up = |cx: &mut Context<'_>| {
+        let deadline = socket.phase.deadline(door.timeouts);
+        let late = unconstrained(poll_fn(|cx| watchdog.poll(door.clock, deadline, cx)));
+        gone.as_mut().poll(cx).is_ready() || pin!(late).poll(cx).is_ready()
+    };
+    let mut drain = door.drain.member();
+    let mut drains = false;
+    poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(end) = wire.as_mut().poll(cx) {
+                return Poll::Ready(end);
+            }
+            if is_given_up(cx) {
+                return Poll::Ready(End::Closed);
+            }
+            drains |= drain.begins(cx);
+            if !drains || socket.is_closing() {
+                return Poll::Pending;
+            }
+            // A request that has come already is read, and not thrown away with its connection. This task may only not
+            // have been told of it yet, so others have a turn, the reactor among them, and it looks again.
+            if socket.phase.is_waiting() && socket.has_unread() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            socket.close_soon();
+            if socket.phase.is_waiting() && inbox.lock().is_empty() {
+                return Poll::Ready(End::Closed);
+            }
+        }
+    })
+    .await
+}
+
+/// Ends a connection whose client may still be sending: closed at once, the kernel would throw away the answer too.
+async fn linger(socket: &Socket, inbox: &Mutex<Inbox>) {
+    if socket.end_writing().is_ok() {
+        let _ = tokio::time::timeout(LINGER_MAX, poll_fn(|cx| inbox.lock().poll_rest(cx))).await;
     }
 }
 
-/// An answer's body, whose end makes the connection idle.
-struct DoorBody {
-    body: AnswerBody,
-    phase: Arc<Phase>,
-}
-
-impl Body for DoorBody {
-    type Data = Bytes;
-    type Error = AnswerError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for DoorBody {
-    fn drop(&mut self) {
-        self.phase.answered();
-    }
+/// Passes bytes both ways until both sides have ended. Silence is their business; only a side that is gone is not waited for.
+async fn pass_through(socket: &Arc<Socket>, inbox: &Mutex<Inbox>, mut tunnel: Tunnel) {
+    socket.keep_alive();
+    let mut raw = Raw { early: inbox.lock().take_read(), socket: Arc::clone(socket) };
+    // How it ends is told to each side by its own connection's end.
+    let _ = copy_bidirectional(&mut raw, &mut tunnel).await;
 }

@@ -1,28 +1,87 @@
-//! A client's socket, shared between hyper, which reads and writes it, and a watch for the client's leaving.
-//!
-//! hyper does not notice that a client has gone while the body of its request is unread or its next request has come
-//! already. The kernel knows, so the watch asks it.
+//! A client's socket: reading, writing, and a watch for the client's leaving, which nothing that is read or written tells
+//! of while its request waits.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
-use rustix::net::{RecvFlags, recv};
+use bytes::{Buf, BytesMut};
+use rustix::net::{RecvFlags, Shutdown, recv, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::phase::Phase;
 
+/// The socket, and what its connection is doing. Shared by those who read and who write, all in one task.
 #[derive(Debug)]
-pub(super) struct ClientIo {
-    stream: Arc<TcpStream>,
-    phase: Arc<Phase>,
+pub(super) struct Socket {
+    stream: TcpStream,
+    pub(super) phase: Phase,
+    /// Whether the connection ends with the answer under way.
+    closing: AtomicBool,
 }
 
-impl ClientIo {
-    pub(super) fn new(stream: Arc<TcpStream>, phase: Arc<Phase>) -> Self {
-        Self { stream, phase }
+impl Socket {
+    pub(super) fn new(stream: TcpStream, phase: Phase) -> Self {
+        Self { stream, phase, closing: AtomicBool::new(false) }
+    }
+
+    /// From now on no further request is read.
+    pub(super) fn close_soon(&self) {
+        self.closing.store(true, Relaxed);
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Relaxed)
+    }
+
+    /// Reads what has come into a buffer, which gets room for about `room` bytes only when there is something.
+    pub(super) fn poll_read(&self, buf: &mut BytesMut, room: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.stream.poll_read_ready(cx))?;
+            buf.reserve(room);
+            match self.stream.try_read_buf(buf) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(read) => {
+                    if read > 0 && buf.len() < buf.capacity() {
+                        self.exhausted(Interest::READABLE);
+                    }
+                    if read > 0 {
+                        self.phase.read();
+                    }
+                    return Poll::Ready(Ok(read));
+                }
+            }
+        }
+    }
+
+    pub(super) fn poll_write(&self, slices: &[IoSlice<'_>], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let length: usize = slices.iter().map(|slice| slice.len()).sum();
+        loop {
+            let Poll::Ready(ready) = self.stream.poll_write_ready(cx) else {
+                self.phase.wrote(true);
+                return Poll::Pending;
+            };
+            ready?;
+            let written = match slices {
+                [one] => self.stream.try_write(one),
+                many => self.stream.try_write_vectored(many),
+            };
+            match written {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(written) => {
+                    if (1..length).contains(&written) {
+                        self.exhausted(Interest::WRITABLE);
+                    }
+                    self.phase.wrote(false);
+                    return Poll::Ready(Ok(written));
+                }
+            }
+        }
     }
 
     /// Says that the socket has no more to give, or takes no more, for now.
@@ -34,70 +93,71 @@ impl ClientIo {
         let _ = self.stream.try_io(interest, || Err::<(), _>(ErrorKind::WouldBlock.into()));
     }
 
-    fn poll_write_with(
-        &self,
-        cx: &mut Context<'_>,
-        len: usize,
-        mut write: impl FnMut(&TcpStream) -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
+    /// Says that nothing more is sent.
+    pub(super) fn end_writing(&self) -> io::Result<()> {
+        rustix::net::shutdown(&self.stream, Shutdown::Write).map_err(Into::into)
+    }
+
+    /// Lets the connection end with a reset, for a client who could take an orderly end for the end of the answer.
+    pub(super) fn reset_at_end(&self) {
+        let _ = sockopt::set_socket_linger(&self.stream, Some(std::time::Duration::ZERO));
+    }
+
+    /// Has the kernel look now and then whether the other side is still there.
+    pub(super) fn keep_alive(&self) {
+        let _ = sockopt::set_socket_keepalive(&self.stream, true);
+    }
+
+    /// Whether bytes of the client wait in the kernel.
+    pub(super) fn has_unread(&self) -> bool {
+        let peeked = recv(&self.stream, &mut [0_u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        peeked.is_ok_and(|(_, count)| count > 0)
+    }
+
+    /// Waits until the client has closed its side, or the connection is broken. A client that closes only its sending side
+    /// counts as gone too: nobody can tell it from one that has left.
+    pub(super) async fn gone(&self) {
         loop {
-            let Poll::Ready(ready) = self.stream.poll_write_ready(cx) else {
-                self.phase.wrote(true);
-                return Poll::Pending;
-            };
-            ready?;
-            match write(&self.stream) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-                Ok(written) => {
-                    if (1..len).contains(&written) {
-                        self.exhausted(Interest::WRITABLE);
+            // Interest in priority data also tells of the end of reading, without telling of data that wait to be read.
+            match self.stream.ready(Interest::PRIORITY).await {
+                Ok(ready) if ready.is_read_closed() || ready.is_error() => return,
+                Ok(_) => {
+                    // Urgent data, which nobody asked for; what it announces is not read as such.
+                    let clear = self.stream.try_io(Interest::PRIORITY, || Err::<(), _>(ErrorKind::WouldBlock.into()));
+                    if clear.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
+                        return;
                     }
-                    self.phase.wrote(false);
-                    return Poll::Ready(Ok(written));
                 }
+                Err(_) => return,
             }
         }
     }
 }
 
-impl AsyncRead for ClientIo {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        loop {
-            ready!(self.stream.poll_read_ready(cx))?;
-            match self.stream.try_read_buf(buf) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-                Ok(read) => {
-                    if read > 0 && buf.remaining() > 0 {
-                        self.exhausted(Interest::READABLE);
-                    }
-                    if read > 0 {
-                        self.phase.read();
-                    }
-                    return Poll::Ready(Ok(()));
-                }
-            }
+/// The socket after HTTP has ended on it, for whatever protocol was agreed on.
+#[derive(Debug)]
+pub(super) struct Raw {
+    /// What the client has sent already.
+    pub(super) early: BytesMut,
+    pub(super) socket: Arc<Socket>,
+}
+
+impl AsyncRead for Raw {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.early.is_empty() {
+            ready!(this.socket.poll_read(&mut this.early, buf.remaining().max(1), cx))?;
         }
+        let length = this.early.len().min(buf.remaining());
+        buf.put_slice(&this.early[..length]);
+        this.early.advance(length);
+        Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for ClientIo {
+impl AsyncWrite for Raw {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_write_with(cx, buf.len(), |stream| stream.try_write(buf))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let len = bufs.iter().map(|b| b.len()).sum();
-        self.poll_write_with(cx, len, |stream| stream.try_write_vectored(bufs))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
+        self.socket.poll_write(&[IoSlice::new(buf)], cx)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -105,31 +165,6 @@ impl AsyncWrite for ClientIo {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(rustix::net::shutdown(&*self.stream, rustix::net::Shutdown::Write).map_err(Into::into))
-    }
-}
-
-/// Whether bytes of the client wait in the kernel.
-pub(super) fn has_unread(stream: &TcpStream) -> bool {
-    let peeked = recv(stream, &mut [0_u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
-    peeked.is_ok_and(|(_, count)| count > 0)
-}
-
-/// Waits until the client has closed its side, or the connection is broken. A client that closes only its sending side
-/// counts as gone too: nobody can tell it from one that has left.
-pub(super) async fn gone(stream: &TcpStream) {
-    loop {
-        // Interest in priority data also tells of the end of reading, without telling of data that wait to be read.
-        match stream.ready(Interest::PRIORITY).await {
-            Ok(ready) if ready.is_read_closed() || ready.is_error() => return,
-            Ok(_) => {
-                // Urgent data, which nobody asked for; what it announces is not read as such.
-                let clear = stream.try_io(Interest::PRIORITY, || Err::<(), _>(ErrorKind::WouldBlock.into()));
-                if clear.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
-                    return;
-                }
-            }
-            Err(_) => return,
-        }
+        Poll::Ready(self.socket.end_writing())
     }
 }

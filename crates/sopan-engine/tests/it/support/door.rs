@@ -6,12 +6,13 @@ use std::io;
 use std::sync::Arc;
 
 use http::Request;
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sopan_core::queue::ClientId;
-use sopan_engine::body::Source;
+use sopan_engine::body::{BodyError, Source};
 use sopan_engine::exchange::{self, Inbound};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -28,7 +29,9 @@ impl Bench {
         let service = service_fn(move |request: Request<Incoming>| {
             let engine = Arc::clone(&engine);
             async move {
-                let inbound = Inbound { request: request.map(Source::Incoming), client: ClientId(1), weight: 1 };
+                let source = |incoming: Incoming| Source::Stream(Box::pin(incoming.map_err(|_| BodyError::Broken)));
+                let request = request.map(source);
+                let inbound = Inbound { request, client: ClientId(1), weight: 1, interims: None };
                 Ok::<_, Infallible>(exchange::call(&engine, inbound).await.response)
             }
         });

@@ -1,9 +1,9 @@
-//! An answer's body, taken out of what was read (RFC 9112 §6 and §7).
+//! A message's body, taken out of what was read (RFC 9112 §6 and §7).
 
 use bytes::{Buf, Bytes, BytesMut};
-use http_body::Frame;
+use http::HeaderMap;
 
-use super::fields::{self, FIELDS_MAX};
+use super::fields;
 
 /// The longest line that gives a chunk's size, extensions included.
 const SIZE_LINE_MAX: usize = 1024;
@@ -12,7 +12,7 @@ const TRAILERS_MAX: usize = 16 * 1024;
 
 /// What is still to come of a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Decoder {
+pub enum Decoder {
     /// Nothing.
     Done,
     /// So many bytes.
@@ -25,73 +25,78 @@ pub(super) enum Decoder {
 
 /// Where in a chunk the decoder is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Chunk {
+pub enum Chunk {
+    /// Before the line with its size.
     Size,
+    /// So many bytes before its end.
     Data(u64),
+    /// Before the line end that ends it.
     DataEnd,
+    /// After the last one.
     Trailers,
 }
 
 /// What could be taken.
-pub(super) enum Step {
-    Frame(Frame<Bytes>),
+#[derive(Debug)]
+pub enum Step {
+    /// A piece of it.
+    Data(Bytes),
+    /// The fields after it, and so its end.
+    Trailers(HeaderMap),
     /// More must be read first.
     More,
+    /// It has ended.
     End,
 }
 
 impl Decoder {
-    pub(super) fn chunked() -> Self {
+    /// A chunked body.
+    pub fn chunked() -> Self {
         Self::Chunked(Chunk::Size)
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    /// Whether nothing more comes.
+    pub fn is_done(&self) -> bool {
         *self == Self::Done
     }
 
-    pub(super) fn ends_with_connection(&self) -> bool {
+    /// Whether the end of the connection is its end.
+    pub fn ends_with_connection(&self) -> bool {
         *self == Self::Close
     }
 
-    /// Whether the head told how many bytes come.
-    pub(super) fn is_counted(&self) -> bool {
-        matches!(self, Self::Length(_))
-    }
-
-    /// How many bytes come for certain, so that no more are waited for.
-    pub(super) fn left(&self) -> Option<u64> {
+    /// How many bytes come, where the head told.
+    pub fn left(&self) -> Option<u64> {
         match self {
+            Self::Done => Some(0),
             Self::Length(left) => Some(*left),
-            _ => None,
+            Self::Chunked(_) | Self::Close => None,
         }
     }
 
     /// Takes the next piece out of `read`.
-    pub(super) fn decode(&mut self, read: &mut BytesMut) -> Result<Step, &'static str> {
+    ///
+    /// # Errors
+    /// Why the bytes are no body; nothing that follows them can be relied on.
+    pub fn decode(&mut self, read: &mut BytesMut) -> Result<Step, &'static str> {
         match self {
             Self::Done => Ok(Step::End),
             Self::Close if read.is_empty() => Ok(Step::More),
-            Self::Close => Ok(Step::Frame(Frame::data(read.split().freeze()))),
+            Self::Close => Ok(Step::Data(read.split().freeze())),
             Self::Length(left) => {
                 let Some(data) = take(read, left) else { return Ok(Step::More) };
                 if *left == 0 {
                     *self = Self::Done;
                 }
-                Ok(Step::Frame(Frame::data(data)))
+                Ok(Step::Data(data))
             }
-            Self::Chunked(chunk) => match chunk.decode(read)? {
-                Step::End => {
+            Self::Chunked(chunk) => {
+                let step = chunk.decode(read)?;
+                if matches!(step, Step::End | Step::Trailers(_)) {
                     *self = Self::Done;
-                    Ok(Step::End)
                 }
-                Step::Frame(frame) => {
-                    if frame.is_trailers() {
-                        *self = Self::Done;
-                    }
-                    Ok(Step::Frame(frame))
-                }
-                Step::More => Ok(Step::More),
-            },
+                Ok(step)
+            }
         }
     }
 }
@@ -114,7 +119,7 @@ impl Chunk {
                     if *left == 0 {
                         *self = Self::DataEnd;
                     }
-                    return Ok(Step::Frame(Frame::data(data)));
+                    return Ok(Step::Data(data));
                 }
                 Self::DataEnd => {
                     if read.len() < 2 {
@@ -161,7 +166,8 @@ fn take_line(read: &mut BytesMut, max: usize, too_long: &'static str) -> Result<
 /// The size that a chunk begins with; extensions after it are passed over (RFC 9112 §7.1.1).
 fn size(line: &[u8]) -> Result<u64, &'static str> {
     let digits = line.iter().position(|b| !b.is_ascii_hexdigit()).unwrap_or(line.len());
-    let rest = line[digits..].trim_ascii_start();
+    // Blanks after the number, which old servers pad it with, cut nothing off.
+    let rest = fields::trim(&line[digits..]);
     if digits == 0 || digits > 16 || !(rest.is_empty() || rest.starts_with(b";")) {
         return Err("a chunk's size is no number");
     }
@@ -178,16 +184,13 @@ fn trailers(read: &mut BytesMut) -> Result<Step, &'static str> {
         read.advance(2);
         return Ok(Step::End);
     }
-    let Some(end) = fields::find_end(read, 0) else {
-        return if read.len() > TRAILERS_MAX { Err("the trailers are too long") } else { Ok(Step::More) };
+    let end = fields::find_end(&read[..read.len().min(TRAILERS_MAX)], 0)
+        .map_err(|_| "a trailer's line does not end in CRLF")?;
+    let Some(end) = end else {
+        return if read.len() >= TRAILERS_MAX { Err("the trailers are too long") } else { Ok(Step::More) };
     };
     let bytes = read.split_to(end).freeze();
-    let mut places = [httparse::EMPTY_HEADER; FIELDS_MAX];
-    let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(&bytes, &mut places) else {
-        return Err("the trailers cannot be read");
-    };
-    let trailers = fields::keep(&bytes, parsed).ok_or("a trailer cannot be read")?;
-    Ok(Step::Frame(Frame::trailers(trailers)))
+    fields::read(&bytes).map(Step::Trailers).map_err(|_| "the trailers cannot be read")
 }
 
 #[cfg(test)]
@@ -201,13 +204,10 @@ mod tests {
         while !decoder.is_done() {
             match decoder.decode(&mut read)? {
                 Step::End => break,
-                Step::Frame(frame) => match frame.into_data() {
-                    Ok(piece) => data.extend_from_slice(&piece),
-                    Err(frame) => {
-                        let fields = frame.into_trailers().unwrap();
-                        trailers.extend(fields.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())));
-                    }
-                },
+                Step::Data(piece) => data.extend_from_slice(&piece),
+                Step::Trailers(fields) => {
+                    trailers.extend(fields.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())));
+                }
                 Step::More if rest.is_empty() => return Err("more"),
                 Step::More => {
                     let (piece, later) = rest.split_at(step.min(rest.len()));

@@ -1,45 +1,54 @@
 //! The head of an answer: where it ends, what it says, and what it says of the length of its body (RFC 9112 §6.3).
 
-use std::mem::MaybeUninit;
-
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use super::body::Decoder;
-use super::fields::{self, FIELDS_MAX};
+use super::fields::{self, Fault};
 
 /// A head that cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HeadError {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HeadError {
     /// It is not HTTP, or does not tell where its body ends.
+    #[error("{0}")]
     Garbage(&'static str),
     /// It has too many fields.
+    #[error("it has too many fields")]
     TooLarge,
 }
 
 /// A head, and what follows from it for the connection.
-pub(super) struct Incoming {
-    pub(super) response: Response<()>,
-    pub(super) decoder: Decoder,
-    pub(super) keeps: bool,
+#[derive(Debug)]
+pub struct Incoming {
+    /// What it says.
+    pub response: Response<()>,
+    /// What comes after it.
+    pub decoder: Decoder,
+    /// Whether the connection may carry another answer after this one.
+    pub keeps: bool,
 }
 
-/// Reads a complete head. `is_head`: it answers a HEAD request, which has no body whatever the fields say.
-pub(super) fn parse(bytes: &Bytes, is_head: bool) -> Result<Incoming, HeadError> {
-    let mut places = [const { MaybeUninit::uninit() }; FIELDS_MAX];
-    let mut parsed = httparse::Response::new(&mut []);
-    let config = httparse::ParserConfig::default();
-    match config.parse_response_with_uninit_headers(&mut parsed, bytes, &mut places) {
-        Ok(httparse::Status::Complete(len)) if len == bytes.len() => {}
-        Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooLarge),
-        Ok(_) => return Err(HeadError::Garbage("its lines do not end in CRLF")),
-        Err(_) => return Err(HeadError::Garbage("its head cannot be read")),
+impl From<Fault> for HeadError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::BareLf => Self::Garbage("a line of its head does not end in CRLF"),
+            Fault::Name => Self::Garbage("a line of its head is no field"),
+            Fault::Value => Self::Garbage("a field of its head holds a control character"),
+            Fault::TooMany => Self::TooLarge,
+        }
     }
-    let mut headers = fields::keep(bytes, parsed.headers).ok_or(HeadError::Garbage("a field cannot be read"))?;
-    let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok());
-    let status = status.ok_or(HeadError::Garbage("its status is no status"))?;
-    let is_http_10 = parsed.version == Some(0);
+}
+
+/// Reads a complete head, from its first byte to its empty line. `is_head`: it answers a HEAD request, which has no body
+/// whatever the fields say.
+///
+/// # Errors
+/// What makes it useless; nothing that follows it can be relied on then.
+pub fn read(bytes: &Bytes, is_head: bool) -> Result<Incoming, HeadError> {
+    let line_end = memchr::memchr(b'\n', bytes).ok_or(HeadError::Garbage("it has no status line"))?;
+    let (status, is_http_10) = status_line(&bytes[..line_end])?;
+    let mut headers = fields::read(&bytes.slice(line_end + 1..))?;
     let (length, is_chunked) = (content_length(&headers)?, is_chunked(&headers, is_http_10)?);
     let (decoder, delimits) = framing(length, is_chunked, status, is_head);
     if let Some(length) = length {
@@ -51,6 +60,24 @@ pub(super) fn parse(bytes: &Bytes, is_head: bool) -> Result<Incoming, HeadError>
     // Its version stays what ours is: it speaks of this hop, and an intermediary sends its own (RFC 9110 §2.5).
     *response.headers_mut() = headers;
     Ok(Incoming { response, decoder, keeps })
+}
+
+/// The status, and whether it is HTTP/1.0 that is spoken. The words after the number are for people, and may be missing.
+fn status_line(line: &[u8]) -> Result<(StatusCode, bool), HeadError> {
+    let line = line.strip_suffix(b"\r").ok_or(Fault::BareLf)?;
+    let rest = line.strip_prefix(b"HTTP/1.").ok_or(HeadError::Garbage("it does not begin with HTTP/1"))?;
+    let (is_http_10, rest) = match rest {
+        [b'0', b' ', rest @ ..] => (true, rest),
+        [b'1'..=b'9', b' ', rest @ ..] => (false, rest),
+        _ => return Err(HeadError::Garbage("its version is no version of HTTP/1")),
+    };
+    let (code, reason) = rest.split_at_checked(3).ok_or(HeadError::Garbage("its status is no status"))?;
+    let is_text = |byte: &u8| *byte == b'\t' || (b' '..0x7f).contains(byte) || *byte >= 0x80;
+    if !(reason.is_empty() || reason[0] == b' ' && reason.iter().all(is_text)) {
+        return Err(HeadError::Garbage("its status line cannot be read"));
+    }
+    let status = StatusCode::from_bytes(code).map_err(|_| HeadError::Garbage("its status is no status"))?;
+    Ok((status, is_http_10))
 }
 
 /// How the body is delimited, and whether that can be relied on for the next answer.
@@ -85,7 +112,7 @@ fn content_length(headers: &HeaderMap) -> Result<Option<u64>, HeadError> {
     let mut length = None;
     for value in headers.get_all(CONTENT_LENGTH) {
         for item in value.as_bytes().split(|b| *b == b',') {
-            let item = item.trim_ascii();
+            let item = fields::trim(item);
             let digits = !item.is_empty() && item.iter().all(u8::is_ascii_digit);
             let number = std::str::from_utf8(item).ok().filter(|_| digits).and_then(|s| s.parse::<u64>().ok());
             match (number, length) {
@@ -111,21 +138,18 @@ fn is_chunked(headers: &HeaderMap, is_http_10: bool) -> Result<bool, HeadError> 
 }
 
 fn keeps_alive(headers: &HeaderMap, is_http_10: bool) -> bool {
-    let names = |option: &[u8]| {
-        let lines = headers.get_all(CONNECTION).iter();
-        lines
-            .flat_map(|line| line.as_bytes().split(|b| *b == b','))
-            .any(|o| o.trim_ascii().eq_ignore_ascii_case(option))
-    };
-    if is_http_10 { names(b"keep-alive") && !names(b"close") } else { !names(b"close") }
+    let closes = fields::has_option(headers, b"close");
+    !closes && (!is_http_10 || fields::has_option(headers, b"keep-alive"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    use super::super::fields::FIELDS_MAX;
+
     fn read(head: &str, is_head: bool) -> Result<Incoming, HeadError> {
-        parse(&Bytes::copy_from_slice(head.as_bytes()), is_head)
+        super::read(&Bytes::copy_from_slice(head.as_bytes()), is_head)
     }
 
     #[track_caller]
@@ -140,6 +164,9 @@ mod tests {
         check("HTTP/1.1 200 OK\nContent-Length: 5", Decoder::Length(5), true);
         check("HTTP/1.1 200 OK\nContent-Length: 5, 5\nContent-Length: 5", Decoder::Length(5), true);
         check("HTTP/1.1 200 OK\nContent-Length: 0", Decoder::Done, true);
+        check("HTTP/1.1 200\nContent-Length: 0", Decoder::Done, true);
+        check("HTTP/1.1 999 \nContent-Length: 0", Decoder::Done, true);
+        check("HTTP/1.1 299 caf\u{e9}\nContent-Length: 0", Decoder::Done, true);
         check("HTTP/1.1 200 OK\nTransfer-Encoding: Chunked", Decoder::chunked(), true);
         check("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\nContent-Length: 5", Decoder::chunked(), false);
         check("HTTP/1.1 200 OK", Decoder::Close, false);
@@ -183,6 +210,21 @@ mod tests {
             "HTTP/1.1 20 Short\r\n\r\n",
             "HTP/1.1 200 OK\r\n\r\n",
             "HTTP/2.0 200 OK\r\n\r\n",
+            "HTTP/1.1  200 OK\r\n\r\n",
+            "HTTP/1.1\t200 OK\r\n\r\n",
+            "HTTP/1.1 200\tOK\r\n\r\n",
+            "HTTP/1.1 2000 OK\r\n\r\n",
+            "HTTP/1.1 +20 OK\r\n\r\n",
+            "HTTP/1.1 200 O\u{0}K\r\n\r\n",
+            "HTTP/1.1 200 O\rK\r\n\r\n",
+            "HTTP/1.1 200 OK\nA: 1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: 1\nB: 2\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: 1\rB: 2\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: \u{0}\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: \u{c}\r\n\r\n",
+            " HTTP/1.1 200 OK\r\n\r\n",
+            "\r\nHTTP/1.1 200 OK\r\n\r\n",
+            "http/1.1 200 OK\r\n\r\n",
             "HTTP/1.1 200 OK\r\nNo colon\r\n\r\n",
             "HTTP/1.1 200 OK\r\nName : value\r\n\r\n",
             "HTTP/1.1 200 OK\r\nA: 1\r\n folded\r\n\r\n",

@@ -1,0 +1,214 @@
+//! The requests of one connection, one after the other: HTTP/1.1 as a server (RFC 9112), over a client's socket.
+//!
+//! A library's server would be easier, and was; it takes what two parsers can read in two ways, cannot send interim
+//! answers, and cost as much as half of a request. What is decided, heads, framing, bodies, is in `sopan_core::h1`; here
+//! it is read and written. All of it runs in the connection's one task, so nothing of a client outlives it.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{Request, Response, Version};
+use http_body::Body;
+use http_body_util::Full;
+use parking_lot::Mutex;
+use sopan_core::h1::framer::{Framer, Framing, NotAsTold, SLICES_MAX};
+use sopan_core::h1::request::{BadRequest, Incoming};
+use sopan_core::queue::ClientId;
+use sopan_engine::Interims;
+use sopan_engine::body::Source;
+use sopan_engine::exchange::{self, Answer, Inbound, Tunnel};
+
+use super::answer::{self, Asked};
+use super::connection::Door;
+use super::inbox::{ClientBody, Inbox};
+use super::io::Socket;
+
+/// How a connection ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// There is nothing more to say.
+    Closed,
+    /// The client may still be sending, and must be able to read the answer before it hears that nobody listens.
+    Lingers,
+    /// The client must not take the end for the answer's.
+    Reset,
+    /// Another protocol was agreed on.
+    Switched(Tunnel),
+}
+
+/// A connection's requests.
+pub(super) struct Wire<'a> {
+    door: &'a Door,
+    socket: &'a Arc<Socket>,
+    inbox: Arc<Mutex<Inbox>>,
+    client: ClientId,
+    interims: Interims,
+    framer: Framer,
+}
+
+impl<'a> Wire<'a> {
+    pub(super) fn new(door: &'a Door, socket: &'a Arc<Socket>, inbox: Arc<Mutex<Inbox>>, client: ClientId) -> Self {
+        Self { door, socket, inbox, client, interims: Interims::default(), framer: Framer::default() }
+    }
+
+    /// Serves one request after the other.
+    pub(super) async fn run(mut self) -> End {
+        loop {
+            let incoming = match poll_fn(|cx| self.inbox.lock().poll_head(cx)).await {
+                Ok(Some(incoming)) => incoming,
+                Ok(None) => return End::Closed,
+                Err(bad) => return self.refuse(bad).await,
+            };
+            self.socket.phase.request();
+            if let Some(end) = self.serve(incoming).await {
+                return end;
+            }
+            self.socket.phase.answered();
+            self.framer.rest();
+        }
+    }
+
+    /// Serves one request; answers how the connection ends if it does.
+    async fn serve(&mut self, incoming: Incoming) -> Option<End> {
+        let asked = Asked::new(incoming.request.method(), incoming.request.version(), incoming.keeps);
+        let Ok(Answer { response, tunnel, .. }) = self.answer(incoming).await else { return Some(End::Closed) };
+        let goes_on = poll_fn(|cx| Poll::Ready(self.can_go_on(cx))).await;
+        let asked = Asked { keeps: asked.keeps && goes_on && !self.socket.is_closing(), ..asked };
+        let (framing, keeps, sent) = self.pass_on(response, &asked).await;
+        match (sent, tunnel) {
+            (Ok(()), Some(tunnel)) => Some(End::Switched(tunnel)),
+            (Err(_), _) if framing == Framing::Close => Some(End::Reset),
+            (Err(_), _) => Some(End::Closed),
+            (Ok(()), None) if !goes_on => Some(End::Lingers),
+            (Ok(()), None) => (!keeps || self.socket.is_closing()).then_some(End::Closed),
+        }
+    }
+
+    /// Hands a request over and waits for its answer; meanwhile what comes before it is sent on.
+    async fn answer(&mut self, incoming: Incoming) -> io::Result<Answer> {
+        let Incoming { request, decoder, expects_continue, .. } = incoming;
+        let (parts, ()) = request.into_parts();
+        let client = self.door.clients().of_request(&parts.headers, self.client);
+        let interims = (parts.version == Version::HTTP_11).then(|| self.interims.clone());
+        let source = if decoder.is_done() {
+            Source::Empty
+        } else {
+            Source::Stream(Box::pin(ClientBody::new(Arc::clone(&self.inbox), decoder, expects_continue)))
+        };
+        let inbound = Inbound { request: Request::from_parts(parts, source), client, weight: 1, interims };
+        let mut call = pin!(exchange::call(self.door.upstream(), inbound));
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(answer) = call.as_mut().poll(cx) {
+                    return Poll::Ready(Ok(answer));
+                }
+                ready!(poll_flush(&mut self.framer, self.socket, cx))?;
+                if self.inbox.lock().asks_for_body() {
+                    self.framer.response(&go_on(), Framing::Done, None);
+                } else if let Some(interim) = self.interims.take() {
+                    self.framer.response(&interim, Framing::Done, None);
+                } else {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Whether another request can be read after this one. A body that is still being sent upstream is left alone.
+    fn can_go_on(&self, cx: &mut Context<'_>) -> bool {
+        let is_free = Arc::strong_count(&self.inbox) <= INBOX_HOLDERS;
+        let mut inbox = self.inbox.lock();
+        if is_free { inbox.ends(cx) } else { inbox.is_at_end() }
+    }
+
+    /// Sends an answer; answers how its end is told, and whether another may follow.
+    async fn pass_on<B>(&mut self, response: Response<B>, asked: &Asked) -> (Framing, bool, io::Result<()>)
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        // What came before the answer and was not sent yet goes before it.
+        while let Some(interim) = self.interims.take() {
+            self.framer.response(&interim, Framing::Done, None);
+        }
+        let (body, framing, keeps) = answer::begin(&mut self.framer, response, asked, self.door.wall());
+        let mut sending = Sending { body, failed: None };
+        let sent = poll_fn(|cx| sending.poll(&mut self.framer, self.socket, cx)).await;
+        (framing, keeps, sent)
+    }
+
+    /// Answers what cannot be read as a request, which is the last of its connection.
+    async fn refuse(&mut self, bad: BadRequest) -> End {
+        self.socket.phase.request();
+        let response = exchange::refuse_unread(self.door.upstream(), bad).map(Full::new);
+        match self.pass_on(response, &Asked::unreadable()).await {
+            (_, _, Ok(())) => End::Lingers,
+            (_, _, Err(_)) => End::Closed,
+        }
+    }
+}
+
+/// Who holds the inbox beside a request's body: the connection and its requests.
+const INBOX_HOLDERS: usize = 2;
+
+fn go_on() -> Response<()> {
+    let mut interim = Response::new(());
+    *interim.status_mut() = http::StatusCode::CONTINUE;
+    interim
+}
+
+/// Writes what is ready.
+fn poll_flush(framer: &mut Framer, socket: &Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    while framer.has_bytes() {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let count = framer.slices(&mut slices);
+        match ready!(socket.poll_write(&slices[..count], cx))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            written => framer.advance(written),
+        }
+    }
+    Poll::Ready(Ok(()))
+}
+
+/// An answer's body on its way.
+struct Sending<B> {
+    body: B,
+    /// Why no more of it comes; what came before is sent all the same.
+    failed: Option<io::Error>,
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Sending<B> {
+    fn poll(&mut self, framer: &mut Framer, socket: &Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let gathered = self.gather(framer, cx);
+            ready!(poll_flush(framer, socket, cx))?;
+            if let Some(error) = self.failed.take() {
+                return Poll::Ready(Err(error));
+            }
+            if framer.is_done() {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(gathered);
+        }
+    }
+
+    /// Takes of the body what is there; pending if more is to come.
+    fn gather(&mut self, framer: &mut Framer, cx: &mut Context<'_>) -> Poll<()> {
+        while framer.wants_more() && !framer.is_full() && self.failed.is_none() {
+            let framed = match ready!(Pin::new(&mut self.body).poll_frame(cx)).transpose() {
+                Err(_) => Err(NotAsTold),
+                Ok(None) => framer.end(None),
+                Ok(Some(frame)) => match frame.into_data() {
+                    Ok(data) => framer.data(data),
+                    Err(frame) => framer.end(frame.into_trailers().ok().as_ref()),
+                },
+            };
+            self.failed = framed.err().map(io::Error::other);
+        }
+        Poll::Ready(())
+    }
+}

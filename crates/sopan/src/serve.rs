@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::{Surroundings, Upstream};
@@ -48,6 +49,7 @@ pub(crate) fn run(settings: config::Serve, metrics: Arc<admin::Metrics>) -> anyh
 
 async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
     let mut signals = Signals::new().context("signals cannot be listened to")?;
+    raise_open_files();
     let listener = bind(settings.listen, "--listen")?;
     let admin = settings.admin.map(|address| bind(address, "--admin")).transpose();
     // Most never typed it, and would look for the port that they did type.
@@ -79,6 +81,14 @@ async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> any
     drain.run(settings.drain, &places, settings.max_connections, signals).await;
     workers.stop();
     Ok(())
+}
+
+/// Lets as many files be open as the system allows: what a login allows at first (1,024, on most) is less than
+/// `max_connections`. Where even that is too few, those that cannot be accepted are told of.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused only if it were above what is allowed.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// The first line of the log.

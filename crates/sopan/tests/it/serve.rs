@@ -5,7 +5,10 @@ mod clients;
 mod door;
 mod wire;
 
+mod bounds;
 mod faults;
+mod interims;
 mod passing;
+mod switching;
 mod timed;
 mod tls;

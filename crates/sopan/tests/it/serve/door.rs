@@ -18,6 +18,9 @@ use tokio::sync::oneshot;
 use super::wire::{Client, Reply};
 use crate::support::{PATIENCE, Running, command, get, until};
 
+/// Nobody waits.
+pub(super) const UNLIMITED: &[&str] = &["--rate unlimited"];
+
 /// `sopan serve` on ports of its own.
 pub(super) struct Serve {
     pub(super) program: Running,

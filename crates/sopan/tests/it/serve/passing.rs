@@ -7,11 +7,9 @@ use std::thread::{self, JoinHandle};
 
 use sopan_fake::script::Answer;
 
-use super::door::{Scripted, Serve};
+use super::door::{Scripted, Serve, UNLIMITED};
 use super::wire::{Client, End, Reply, chunked, request};
 use crate::support::{PATIENCE, skipped};
-
-const UNLIMITED: &[&str] = &["--rate unlimited"];
 
 /// Bytes in which nothing repeats soon.
 fn noise(len: usize) -> Vec<u8> {

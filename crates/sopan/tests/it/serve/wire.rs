@@ -70,7 +70,7 @@ impl Client {
         Self::over(socket.into())
     }
 
-    fn over(socket: TcpStream) -> Self {
+    pub(super) fn over(socket: TcpStream) -> Self {
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -183,7 +183,7 @@ impl Client {
             let head = self.read_head()?;
             let mut reply =
                 Reply { interim, head, body: Vec::new(), chunks: Vec::new(), trailers: Vec::new(), end: End::Whole };
-            if reply.status() < 200 {
+            if reply.status() < 200 && reply.status() != 101 {
                 reply.interim.push(reply.status());
                 interim = reply.interim;
                 continue;

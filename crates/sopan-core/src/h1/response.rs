@@ -81,9 +81,18 @@ fn status_line(line: &[u8]) -> Result<(StatusCode, bool), HeadError> {
 }
 
 /// How the body is delimited, and whether that can be relied on for the next answer.
+///
+/// Where none follows although the fields tell of one, a careless server sends it all the same, and what comes of it too
+/// late to be seen would be read as the next answer. So such a connection is not used again: after a HEAD to something
+/// that has a length, after a 204 with one, after any of them with a coding. A 304 tells the length of what it saves.
 fn framing(content_length: Option<u64>, is_chunked: bool, status: StatusCode, is_head: bool) -> (Decoder, bool) {
-    if is_head || status.is_informational() || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-        return (Decoder::Done, true);
+    let has_length = content_length.is_some_and(|length| length > 0);
+    match status {
+        StatusCode::NOT_MODIFIED => return (Decoder::Done, !is_chunked),
+        StatusCode::NO_CONTENT => return (Decoder::Done, !is_chunked && !has_length),
+        _ if status.is_informational() => return (Decoder::Done, true),
+        _ if is_head => return (Decoder::Done, !is_chunked && !has_length),
+        _ => {}
     }
     match (is_chunked, content_length) {
         // Two lengths are one too many to believe in the next message.
@@ -175,8 +184,23 @@ mod tests {
         check("HTTP/1.1 200 OK\nContent-Length: 5\nConnection: x, Close", Decoder::Length(5), false);
         check("HTTP/1.0 200 OK\nContent-Length: 5", Decoder::Length(5), false);
         check("HTTP/1.0 200 OK\nContent-Length: 5\nConnection: Keep-Alive", Decoder::Length(5), true);
-        let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
-        assert_eq!(read(head, true).unwrap().decoder, Decoder::Done, "an answer to HEAD has no body");
+        check("HTTP/1.1 204 No Content\nContent-Length: 0", Decoder::Done, true);
+        check("HTTP/1.1 204 No Content\nContent-Length: 5", Decoder::Done, false);
+        check("HTTP/1.1 304 Not Modified\nTransfer-Encoding: chunked", Decoder::Done, false);
+    }
+
+    #[test]
+    fn an_answer_to_head_has_no_body_and_where_it_tells_of_one_nothing_follows() {
+        for (fields, keeps) in [
+            ("", true),
+            ("Content-Length: 0\r\n", true),
+            ("Content-Length: 5\r\n", false),
+            ("Transfer-Encoding: chunked\r\n", false),
+            ("Connection: close\r\n", false),
+        ] {
+            let incoming = read(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n"), true).unwrap();
+            assert_eq!((incoming.decoder, incoming.keeps), (Decoder::Done, keeps), "{fields}");
+        }
     }
 
     #[test]

@@ -83,8 +83,9 @@ impl<'a> Wire<'a> {
             (Ok(()), Some(tunnel)) => Some(End::Switched(tunnel)),
             (Err(_), _) if framing == Framing::Close => Some(End::Reset),
             (Err(_), _) => Some(End::Closed),
-            (Ok(()), None) if !goes_on => Some(End::Lingers),
-            (Ok(()), None) => (!keeps || self.socket.is_closing()).then_some(End::Closed),
+            (Ok(()), None) if keeps && !self.socket.is_closing() => None,
+            (Ok(()), None) if goes_on && self.inbox.lock().is_empty() && !self.socket.has_unread() => Some(End::Closed),
+            (Ok(()), None) => Some(End::Lingers),
         }
     }
 

@@ -125,29 +125,44 @@ http {{ access_log off; {temp} keepalive_requests 1000000000; keepalive_timeout 
     return ["nginx", "-e", f"{folder}/{name}.err", "-c", str(conf)]
 
 
-def nginx_upstream(folder, port):
-    """Answers /1k and /100k from memory, and counts at /count."""
+def certificate(folder):
+    """A certificate for 127.0.0.1 and its key, signed by itself; made once."""
+    crt, key = folder / "up.crt", folder / "up.key"
+    if not crt.exists():
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                        "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=CA:FALSE",
+                        "-keyout", key, "-out", crt], check=True, capture_output=True)
+    return crt, key
+
+
+def nginx_upstream(folder, port, tls_port=None):
+    """Answers /1k and /100k from memory, and counts at /count; also over TLS, if there is a port for it."""
+    tls = ""
+    if tls_port:
+        crt, key = certificate(folder)
+        tls = f"listen 127.0.0.1:{tls_port} ssl http2 backlog=4096; ssl_certificate {crt}; ssl_certificate_key {key};"
     body = '{"data":"' + "x" * 1013 + '"}'
     (folder / "www").mkdir(exist_ok=True)
     (folder / "www/100k").write_text('{"data":"' + "x" * (102400 - 11) + '"}')
     return nginx(folder, f"""default_type application/json; sendfile on; open_file_cache max=4;
-server {{ listen 127.0.0.1:{port} backlog=4096; root {folder}/www;
+server {{ listen 127.0.0.1:{port} backlog=4096; {tls} root {folder}/www;
   location = /1k {{ return 200 '{body}'; }} location = /count {{ stub_status; }} }}""", workers=1)
 
 
-def nginx_proxy(folder, port, upstream, limit=None):
+def nginx_proxy(folder, port, upstream, limit=None, scheme="http"):
     """nginx as the peer: keep-alive on both sides, no buffering to disk, perhaps with limit_req (rate, burst)."""
+    check = f"proxy_ssl_verify on; proxy_ssl_trusted_certificate {certificate(folder)[0]}; proxy_ssl_name 127.0.0.1;" if scheme == "https" else ""
     zone = f"limit_req_zone $server_name zone=z:1m rate={limit[0]}r/s;" if limit else ""
     use = f"limit_req zone=z burst={limit[1]};" if limit else ""
     return nginx(folder, f"""tcp_nodelay on; {zone} upstream u {{ server 127.0.0.1:{upstream}; keepalive 1024; keepalive_requests 1000000000; }}
 server {{ listen 127.0.0.1:{port} reuseport backlog=4096; server_name x;
   location = /refused {{ return 503; }}
-  location / {{ {use} proxy_pass http://u; proxy_http_version 1.1; proxy_set_header Connection "";
+  location / {{ {use} proxy_pass {scheme}://u; {check} proxy_http_version 1.1; proxy_set_header Connection "";
     proxy_buffers 16 16k; proxy_max_temp_file_size 0; }} }}""")
 
 
-def sopan(port, upstream, *flags):
-    return [SOPAN, "serve", "--listen", f"127.0.0.1:{port}", "--admin", "off", "--upstream", f"http://127.0.0.1:{upstream}", *flags]
+def sopan(port, upstream, *flags, scheme="http"):
+    return [SOPAN, "serve", "--listen", f"127.0.0.1:{port}", "--admin", "off", "--upstream", f"{scheme}://127.0.0.1:{upstream}", *flags]
 
 
 def wrk(port, path, connections, seconds, script=None):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures everything of bench/README.md, one after the other: about half an hour on a machine that does nothing else.
-#   bench/run.sh [passthrough|pacing|loaded|limits|waiting|core …]
+#   bench/run.sh [passthrough|https|pacing|loaded|limits|waiting|core …]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,15 +13,15 @@ done
 cargo build --release --locked -p sopan
 
 ulimit -n 20000 2>/dev/null || echo "the limit of open files stays $(ulimit -n): fewer idle connections can be measured" >&2
-for what in "${@:-passthrough pacing loaded limits waiting core}"; do
+for what in "${@:-passthrough https pacing loaded limits waiting core}"; do
     for one in $what; do
         printf '\n== %s\n' "$one"
         case $one in
-            passthrough | pacing | limits) "bench/$one.py" ;;
+            passthrough | https | pacing | limits) "bench/$one.py" ;;
             loaded) bench/pacing.py --loaded ;;
             waiting) cargo bench --quiet -p sopan-engine --bench waiting ;;
             core) cargo bench --quiet -p sopan-core ;;
-            *) echo "unknown: $one; there are passthrough, pacing, loaded, limits, waiting, core" >&2; exit 2 ;;
+            *) echo "unknown: $one; there are passthrough, https, pacing, loaded, limits, waiting, core" >&2; exit 2 ;;
         esac
     done
 done

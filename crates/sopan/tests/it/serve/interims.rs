@@ -78,7 +78,7 @@ fn a_body_is_asked_for_when_the_upstream_asks() {
     // Who does not wait is not asked.
     let mut client = proxy.connect();
     client.send(request("PUT", "/silent", EXPECTS) + "hello");
-    assert_eq!(client.reply().interim, []);
+    assert_eq!(client.reply().interim, [0_u16; 0]);
     assert_eq!(upstream.unclean(), [""; 0]);
     for number in 1..=5 {
         let got = upstream.request(number);

@@ -407,7 +407,10 @@ impl Conn {
     }
 
     fn poll_read(&mut self, room: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.read.reserve(room);
+        // Large reads while there is room; a new buffer for every small piece would cost more than it saves.
+        if self.read.capacity() - self.read.len() < room.min(HEAD_READ) {
+            self.read.reserve(room);
+        }
         self.room = self.room.max(self.read.capacity());
         poll_read_buf(&mut self.stream, &mut self.read, cx)
     }

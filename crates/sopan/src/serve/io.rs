@@ -14,6 +14,9 @@ use tokio::net::TcpStream;
 
 use super::phase::Phase;
 
+/// With so much room left, a buffer is read into further.
+const SPARE_MIN: usize = 4 * 1024;
+
 /// The socket, and what its connection is doing. Shared by those who read and who write, all in one task.
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -41,7 +44,10 @@ impl Socket {
     pub(super) fn poll_read(&self, buf: &mut BytesMut, room: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
-            buf.reserve(room);
+            // Small pieces fill one buffer and do not get one each.
+            if buf.capacity() - buf.len() < room.min(SPARE_MIN) {
+                buf.reserve(room);
+            }
             match self.stream.try_read_buf(buf) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),

@@ -1,15 +1,25 @@
-//! Which fields belong to one hop, and which may not be shown?
+//! Which fields belong to one hop, which tell of it, where do they lead, and which may not be shown?
 //!
 //! An intermediary takes off what speaks of one connection before it passes a message on ([`strip_hop_by_hop`]), and
-//! after a body what has no place there ([`strip_trailers`]); nobody may read a secret in a log ([`redact_url`],
-//! [`Shown`]).
+//! after a body what has no place there ([`strip_trailers`]). It says that it was there ([`append_via`]), of its client as
+//! much as is wished ([`ForwardedPolicy`]), and has links lead back to itself ([`rewrite_links`]). What was to go no
+//! further it answers itself ([`reach`]). Nobody may read a secret in a log ([`redact_url`], [`Shown`]).
 
+pub(crate) mod authority;
+mod forwarded;
 mod hop_by_hop;
+mod last_hop;
+mod links;
 mod redact;
 mod trailers;
 mod upgrade;
+mod via;
 
+pub use forwarded::ForwardedPolicy;
 pub use hop_by_hop::{is_hop_by_hop, strip_hop_by_hop};
+pub use last_hop::{Reach, reach, reflect};
+pub use links::{Origin, rewrite_links};
 pub use redact::{Shown, is_secret, redact_url};
 pub use trailers::strip_trailers;
 pub use upgrade::{is_upgrade_offered, offered_upgrade};
+pub use via::{append_via, passes, went_in_a_circle};

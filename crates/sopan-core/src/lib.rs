@@ -15,7 +15,7 @@
 //! | [`retry`] | what follows an attempt: done, again after a while, or give up, and why? |
 //! | [`breaker`] | is the upstream well enough to be asked? |
 //! | [`h1`] | what does a message say, where does it end, and how is it written? |
-//! | [`headers`] | which fields belong to one hop, and which may not be shown? |
+//! | [`headers`] | which fields belong to one hop, which tell of it, where do they lead, and which may not be shown? |
 
 pub mod breaker;
 pub mod bucket;

@@ -2,6 +2,7 @@
 
 use http::header::{HeaderMap, HeaderName};
 
+use super::forwarded::tells_who_asked;
 use super::hop_by_hop::is_hop_by_hop;
 
 /// Whether this field has no place after a body, whoever sent it there (RFC 9110 §6.5.1, RFC 9112 §7.1.2): it would
@@ -24,6 +25,7 @@ fn belongs_to_the_head(name: &HeaderName) -> bool {
         // The bytes of the body.
         | "content-encoding" | "content-range" | "content-type"
     ) || is_condition()
+        || tells_who_asked(name)
 }
 
 /// Takes off what may not be passed on after a body: what belongs to the hop or to the head, and what `Connection`
@@ -73,6 +75,9 @@ mod tests {
             ("cache-control", false),
             ("expect", false),
             ("max-forwards", false),
+            ("forwarded", false),
+            ("x-forwarded-for", false),
+            ("x-real-ip", false),
             ("range", false),
             ("if-match", false),
             ("if-range", false),

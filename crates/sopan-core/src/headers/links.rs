@@ -1,0 +1,204 @@
+//! Where does a link lead that the upstream gives?
+//!
+//! To the upstream itself, most often: page 2, what was just created, where it has moved. Followed as it stands such a link
+//! would go past the proxy, its limits and its line. So `Location`, `Content-Location` (RFC 9110) and the targets of
+//! `Link` (RFC 8288) that point to the upstream's own origin are made to point to where the client asked.
+//!
+//! A client resolves a reference against the address that it asked, where the upstream's prefix is missing. So where there
+//! is one, `/v2/x` becomes `/x`, and what is outside of the prefix, and cannot be reached through the proxy, is written
+//! out as a URL of the upstream. All else stays as it is to the byte: relative references, which mean the same on both
+//! sides, other origins, what cannot be read.
+
+use http::header::{CONTENT_LOCATION, HeaderMap, HeaderValue, LINK, LOCATION};
+
+use super::authority::{Authority, Host};
+
+/// Whose links are rewritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin<'a> {
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// Its name or address, without brackets.
+    pub host: &'a str,
+    /// Its port, given or by the scheme.
+    pub port: u16,
+    /// What is in front of every path there, such as `/v2`; empty at the root.
+    pub prefix: &'a str,
+}
+
+/// Rewrites the links of an answer that point to `origin`, for a client that knows the proxy by `authority`, over plain
+/// HTTP. Lines keep their order.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue};
+/// use sopan_core::headers::{Origin, rewrite_links};
+///
+/// let origin = Origin { scheme: "https", host: "api.example.com", port: 443, prefix: "/v2" };
+/// let mut headers = HeaderMap::new();
+/// headers.insert("location", HeaderValue::from_static("https://api.example.com/v2/orders?page=2"));
+/// rewrite_links(&mut headers, &origin, "127.0.0.1:8000");
+/// assert_eq!(headers["location"], "http://127.0.0.1:8000/orders?page=2");
+/// ```
+pub fn rewrite_links(headers: &mut HeaderMap, origin: &Origin<'_>, authority: &str) {
+    let rewriter = Rewriter { origin, authority };
+    for (name, value) in headers.iter_mut() {
+        let rewritten = if *name == LOCATION || *name == CONTENT_LOCATION {
+            rewriter.reference(value.as_bytes())
+        } else if *name == LINK {
+            rewriter.links(value.as_bytes())
+        } else {
+            continue;
+        };
+        if let Some(Ok(rewritten)) = rewritten.map(|bytes| HeaderValue::from_bytes(&bytes)) {
+            *value = rewritten;
+        }
+    }
+}
+
+struct Rewriter<'a> {
+    origin: &'a Origin<'a>,
+    authority: &'a str,
+}
+
+/// How a reference is written (RFC 3986 §4.2), as far as that can be ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `https://host/path`
+    Absolute,
+    /// `//host/path`
+    WithoutScheme,
+    /// `/path`
+    Path,
+}
+
+impl Rewriter<'_> {
+    /// What a reference becomes; none if it stays as it is.
+    fn reference(&self, reference: &[u8]) -> Option<Vec<u8>> {
+        let Origin { scheme, prefix, .. } = self.origin;
+        let (form, path) = self.ours(reference)?;
+        match (form, beneath(path, prefix.as_bytes())) {
+            (Form::Path, Some(_)) if prefix.is_empty() => None,
+            // What begins with two slashes would be read as a host, also with a backslash or a tab between them and in
+            // their place.
+            (Form::Path, Some(rest)) if !matches!(rest, [b'/', b'/' | b'\\' | b'\t', ..]) => Some(rooted(b"", rest)),
+            (_, Some(rest)) => Some(rooted(format!("http://{}", self.authority).as_bytes(), rest)),
+            (Form::Absolute, None) => None,
+            (Form::WithoutScheme, None) => Some([scheme.as_bytes(), b":", reference].concat()),
+            (Form::Path, None) => Some(rooted(self.upstream().as_bytes(), path)),
+        }
+    }
+
+    /// The form of a reference to the upstream, and what follows its authority; none for any other.
+    fn ours<'r>(&self, reference: &'r [u8]) -> Option<(Form, &'r [u8])> {
+        let (form, rest) = match reference {
+            [b'/', b'/', rest @ ..] => (Form::WithoutScheme, rest),
+            [b'/', ..] => return Some((Form::Path, reference)),
+            _ => {
+                let colon = reference.iter().position(|&byte| byte == b':')?;
+                let (scheme, rest) = reference.split_at(colon);
+                let rest = rest.strip_prefix(b"://")?;
+                (Form::Absolute, scheme.eq_ignore_ascii_case(self.origin.scheme.as_bytes()).then_some(rest)?)
+            }
+        };
+        let end = rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        self.is_ours(Authority::parse(authority)?).then_some((form, path))
+    }
+
+    fn is_ours(&self, authority: Authority<'_>) -> bool {
+        let Origin { scheme, host, port, .. } = *self.origin;
+        let is_host = match authority.host {
+            Host::V6(address) => host.parse() == Ok(address),
+            Host::Named(name) => name.eq_ignore_ascii_case(host),
+        };
+        is_host && authority.port.unwrap_or(default_port(scheme)) == port
+    }
+
+    /// The upstream's URL, without a path.
+    fn upstream(&self) -> String {
+        let Origin { scheme, host, port, .. } = *self.origin;
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let port = if port == default_port(scheme) { String::new() } else { format!(":{port}") };
+        format!("{scheme}://{host}{port}")
+    }
+
+    /// What a line of `Link` becomes; none if it stays as it is, which it does as a whole where any of it cannot be read.
+    fn links(&self, line: &[u8]) -> Option<Vec<u8>> {
+        let (mut rewritten, mut copied, mut at) = (Vec::new(), 0, 0);
+        loop {
+            // Members may be empty (RFC 9110 §5.6.1).
+            at += line[at..].iter().take_while(|byte| b" \t,".contains(byte)).count();
+            if at == line.len() {
+                break;
+            }
+            let target = line[at..].strip_prefix(b"<")?;
+            let target = &target[..target.iter().position(|&byte| byte == b'>')?];
+            let (begin, end) = (at + 1, at + 1 + target.len());
+            if let Some(reference) = self.reference(target) {
+                rewritten.extend_from_slice(&line[copied..begin]);
+                rewritten.extend_from_slice(&reference);
+                copied = end;
+            }
+            at = end + 1 + parameters(&line[end + 1..])?;
+        }
+        rewritten.extend_from_slice(&line[copied..]);
+        (copied > 0).then_some(rewritten)
+    }
+}
+
+/// How long the parameters of a link are, up to the comma behind them or the end; none if they cannot be read. What is
+/// quoted may hold anything.
+fn parameters(text: &[u8]) -> Option<usize> {
+    let first = text.iter().find(|byte| !b" \t".contains(byte));
+    if first.is_some_and(|byte| !b";,".contains(byte)) {
+        return None;
+    }
+    let (mut is_quoted, mut at) = (false, 0);
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'"' => is_quoted = !is_quoted,
+            b'\\' if is_quoted => at += 1,
+            b',' if !is_quoted => return Some(at),
+            _ => {}
+        }
+        at += 1;
+    }
+    (!is_quoted).then_some(text.len())
+}
+
+/// What of a path, with its query and fragment, comes after the prefix; none where it is not beneath it. The prefix ends
+/// where a segment does, and a path that may climb out of it (`/v2/../x`) is not beneath it.
+fn beneath<'p>(path: &'p [u8], prefix: &[u8]) -> Option<&'p [u8]> {
+    let rest = path.strip_prefix(prefix)?;
+    if prefix.is_empty() {
+        return Some(rest);
+    }
+    let end = rest.iter().position(|byte| b"?#".contains(byte)).unwrap_or(rest.len());
+    let climbs = rest[..end].split(|byte| b"/\\".contains(byte)).any(is_parent);
+    (matches!(rest, [] | [b'/' | b'?' | b'#', ..]) && !climbs).then_some(rest)
+}
+
+/// Whether a segment is `..`, also with its dots encoded, as browsers read it.
+fn is_parent(segment: &[u8]) -> bool {
+    let dot = |text: &[u8]| match text {
+        [b'.', ..] => 1,
+        [b'%', b'2', b'e' | b'E', ..] => 3,
+        _ => 0,
+    };
+    let first = dot(segment);
+    let second = dot(&segment[first..]);
+    first > 0 && second > 0 && first + second == segment.len()
+}
+
+/// Something and a path behind it, which begins with a slash.
+fn rooted(before: &[u8], path: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
+    [before, slash, path].concat()
+}
+
+fn default_port(scheme: &str) -> u16 {
+    if scheme == "https" { 443 } else { 80 }
+}
+
+#[cfg(test)]
+mod tests;

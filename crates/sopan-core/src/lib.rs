@@ -16,6 +16,7 @@
 //! | [`breaker`] | is the upstream well enough to be asked? |
 //! | [`h1`] | what does a message say, where does it end, and how is it written? |
 //! | [`headers`] | which fields belong to one hop, which tell of it, where do they lead, and which may not be shown? |
+//! | [`safety`] | is this request meant for us, and by somebody who may? |
 
 pub mod breaker;
 pub mod bucket;
@@ -26,4 +27,5 @@ pub mod lane;
 pub mod policy;
 pub mod queue;
 pub mod retry;
+pub mod safety;
 pub mod time;

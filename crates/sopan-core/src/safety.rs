@@ -1,0 +1,310 @@
+//! Is this request meant for us, and by somebody who may?
+//!
+//! Whoever reaches the proxy uses the upstream's quota, often with a key that its operator has put there. On the loopback
+//! interface that is every program of the machine, and every page in its browser: a page can send requests to any
+//! address, and with a name of its own that it lets point to 127.0.0.1 it can read the answers as well (DNS rebinding). A
+//! browser always says for which host it asks, and of a request that a page of another site causes it says so. So
+//! ([`Hosts::admit`]) the host asked for must be one that can only be meant for this machine, or that is configured, and a
+//! page that asks must come from such a host too.
+//!
+//! It protects from what browsers can be made to do, not from programs: those say what they like.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+
+use crate::headers::authority::{Authority, Host};
+
+/// For whom requests may be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hosts {
+    /// Names beside those of the loopback interface.
+    pub names: Vec<HostName>,
+    /// Whether machines beside our own are let in; then any host will do where no names are given.
+    pub is_open: bool,
+}
+
+/// The name or address of a host, without a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostName {
+    /// An address.
+    Ip(IpAddr),
+    /// A name, in lower case and without a final dot.
+    Name(String),
+}
+
+/// Why a request is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denied {
+    /// It is for another host.
+    Host,
+    /// It comes from a page of another site.
+    CrossSite,
+}
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+impl Hosts {
+    /// Whether a request is let in. `authority` is that of its target, where that is a whole URL.
+    ///
+    /// A request without `Host`, which HTTP/1.0 allows, is let in if it says nothing that only browsers say; none of them
+    /// has spoken HTTP/1.0 for decades.
+    ///
+    /// # Errors
+    /// It is for another host, or from a page of another site.
+    pub fn admit(&self, authority: Option<&str>, headers: &HeaderMap) -> Result<(), Denied> {
+        let hosts = || headers.get_all(HOST).iter().map(HeaderValue::as_bytes).chain(authority.map(str::as_bytes));
+        let takes_any = self.is_open && self.names.is_empty();
+        if !takes_any && !hosts().all(|host| HostName::of(host).is_some_and(|name| self.knows(&name))) {
+            return Err(Denied::Host);
+        }
+        let has_origin = headers.contains_key(ORIGIN);
+        let is_browsers = has_origin || headers.contains_key(SEC_FETCH_SITE);
+        if is_browsers && hosts().next().is_none() {
+            return Err(Denied::Host);
+        }
+        // Where the page says whose it is, nothing else counts: one of this machine on another port is cross-site too.
+        let is_foreign = if has_origin {
+            let asked = hosts().find_map(HostName::of).filter(|_| self.is_open);
+            let is_known = |name: HostName| self.knows(&name) || asked.as_ref() == Some(&name);
+            !headers.get_all(ORIGIN).iter().all(|origin| of_origin(origin).is_some_and(is_known))
+        } else {
+            headers.get_all(SEC_FETCH_SITE).iter().any(is_cross_site)
+        };
+        if is_foreign { Err(Denied::CrossSite) } else { Ok(()) }
+    }
+
+    fn knows(&self, name: &HostName) -> bool {
+        name.is_loopback() || self.names.contains(name)
+    }
+}
+
+impl HostName {
+    /// Reads a name or an address, IPv6 with or without brackets; none for what has a port, or is neither.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(ip) = text.parse() {
+            return Some(Self::Ip(ip));
+        }
+        let Authority { host, port: None } = Authority::parse(text.as_bytes())? else { return None };
+        let has_port = text.ends_with(':');
+        Some(Self::of_host(host)).filter(|name| !has_port && name.is_plain())
+    }
+
+    fn of(authority: &[u8]) -> Option<Self> {
+        Authority::parse(authority).map(|authority| Self::of_host(authority.host))
+    }
+
+    fn of_host(host: Host<'_>) -> Self {
+        match host {
+            Host::V6(ip) => Self::Ip(ip.into()),
+            Host::Named(name) => {
+                let name = name.strip_suffix('.').unwrap_or(name);
+                match name.parse::<Ipv4Addr>() {
+                    Ok(ip) => Self::Ip(ip.into()),
+                    Err(_) => Self::Name(name.to_ascii_lowercase()),
+                }
+            }
+        }
+    }
+
+    /// Whether it can only mean the machine on which it is used: no name of the network leads there (RFC 6761 §6.3).
+    fn is_loopback(&self) -> bool {
+        match self {
+            Self::Ip(ip) => ip.is_loopback(),
+            Self::Name(name) => name.strip_suffix("localhost").is_some_and(|sub| {
+                sub.is_empty() || sub.strip_suffix('.').is_some_and(|sub| sub.split('.').all(|label| !label.is_empty()))
+            }),
+        }
+    }
+
+    /// Whether it consists of what names of hosts do, and of no wildcard.
+    fn is_plain(&self) -> bool {
+        match self {
+            Self::Ip(_) => true,
+            Self::Name(name) => {
+                let is_label = |label: &str| {
+                    !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+                };
+                name.split('.').all(is_label)
+            }
+        }
+    }
+}
+
+/// The host of an origin (RFC 6454 §7); none for `null`, for several, and for what is none.
+fn of_origin(origin: &HeaderValue) -> Option<HostName> {
+    let (scheme, authority) = origin.to_str().ok()?.split_once("://")?;
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    if is_scheme { HostName::of(authority.as_bytes()) } else { None }
+}
+
+/// Whether a line of `Sec-Fetch-Site` (W3C Fetch Metadata) says so, whatever else it says.
+fn is_cross_site(line: &HeaderValue) -> bool {
+    let mut words = line.as_bytes().split(|byte| b",;".contains(byte));
+    words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"cross-site"))
+}
+
+/// Whether this value of `Host` is one: then links can be made with it.
+pub fn is_authority(host: &HeaderValue) -> bool {
+    Authority::parse(host.as_bytes()).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OK: Result<(), Denied> = Ok(());
+    const HOST: Result<(), Denied> = Err(Denied::Host);
+    const SITE: Result<(), Denied> = Err(Denied::CrossSite);
+
+    fn hosts(names: &[&str], is_open: bool) -> Hosts {
+        Hosts { names: names.iter().map(|name| HostName::parse(name).unwrap()).collect(), is_open }
+    }
+
+    #[track_caller]
+    fn check(hosts: &Hosts, lines: &[&str], expected: Result<(), Denied>) {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            let (name, value) = line.split_once(": ").unwrap();
+            headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
+        }
+        assert_eq!(hosts.admit(None, &headers), expected, "{lines:?} at {hosts:?}");
+    }
+
+    #[test]
+    fn only_a_host_that_means_this_machine_will_do() {
+        let (closed, named) = (hosts(&[], false), hosts(&["Proxy.Test", "10.0.0.1", "[2001:DB8::1]"], false));
+        let (open, open_named) = (hosts(&[], true), hosts(&["proxy.test"], true));
+        for (host, at_closed, at_named, at_open_named) in [
+            ("localhost", OK, OK, OK),
+            ("LocalHost.:8000", OK, OK, OK),
+            ("a.b.localhost:1", OK, OK, OK),
+            ("127.0.0.1", OK, OK, OK),
+            ("127.255.0.9:65535", OK, OK, OK),
+            ("127.0.0.1.", OK, OK, OK),
+            ("[::1]:8000", OK, OK, OK),
+            ("[0:0:0:0:0:0:0:1]", OK, OK, OK),
+            ("proxy.test:99", HOST, OK, OK),
+            ("PROXY.test.", HOST, OK, OK),
+            ("10.0.0.1:8000", HOST, OK, HOST),
+            ("[2001:db8:0::1]", HOST, OK, HOST),
+            ("evil.test", HOST, HOST, HOST),
+            ("a.proxy.test", HOST, HOST, HOST),
+            ("localhost.evil.test", HOST, HOST, HOST),
+            ("evillocalhost", HOST, HOST, HOST),
+            (".localhost", HOST, HOST, HOST),
+            ("a..localhost", HOST, HOST, HOST),
+            ("localhost..", HOST, HOST, HOST),
+            ("127.0.0.1.evil.test", HOST, HOST, HOST),
+            ("0.0.0.0:8000", HOST, HOST, HOST),
+            ("[::]", HOST, HOST, HOST),
+            ("127.1", HOST, HOST, HOST),
+            ("2130706433", HOST, HOST, HOST),
+            ("me@localhost", HOST, HOST, HOST),
+            ("localhost:x", HOST, HOST, HOST),
+            ("localhost, evil.test", HOST, HOST, HOST),
+            ("", HOST, HOST, HOST),
+        ] {
+            let line = format!("host: {host}");
+            check(&closed, &[&line], at_closed);
+            check(&named, &[&line], at_named);
+            check(&open, &[&line], OK);
+            check(&open_named, &[&line], at_open_named);
+            let headers = HeaderMap::new();
+            assert_eq!(closed.admit(Some(host), &headers), at_closed, "{host}");
+        }
+        check(&closed, &["host: localhost", "host: evil.test"], HOST);
+        check(&closed, &["host: evil.test", "host: localhost"], HOST);
+        // Without a host it is no browser, or it is refused.
+        check(&closed, &[], OK);
+        check(&closed, &["origin: http://localhost"], HOST);
+        check(&closed, &["sec-fetch-site: none"], HOST);
+    }
+
+    #[test]
+    fn no_page_of_another_site_gets_in() {
+        let (closed, named) = (hosts(&[], false), hosts(&["app.test"], false));
+        for (lines, at_closed, at_named) in [
+            (&["origin: http://localhost:3000"][..], OK, OK),
+            (&["origin: https://127.0.0.1"], OK, OK),
+            (&["origin: tauri://localhost"], OK, OK),
+            (&["origin: https://app.test:8443"], SITE, OK),
+            (&["origin: https://evil.test"], SITE, SITE),
+            (&["origin: https://app.test.evil.test"], SITE, SITE),
+            (&["origin: chrome-extension://abc"], SITE, SITE),
+            (&["origin: null"], SITE, SITE),
+            (&["origin: localhost"], SITE, SITE),
+            (&["origin: ://localhost"], SITE, SITE),
+            (&["origin: 1://localhost"], SITE, SITE),
+            (&["origin: http://localhost/"], SITE, SITE),
+            (&["origin: http://me@localhost"], SITE, SITE),
+            (&["origin: http://localhost http://evil.test"], SITE, SITE),
+            (&["origin: "], SITE, SITE),
+            (&["origin: http://localhost", "origin: https://evil.test"], SITE, SITE),
+            (&["origin: https://evil.test", "origin: http://localhost"], SITE, SITE),
+            // Another port is another site's, or none, but this machine's; what the page is says its origin.
+            (&["origin: http://localhost:3000", "sec-fetch-site: cross-site"], OK, OK),
+            (&["sec-fetch-site: cross-site"], SITE, SITE),
+            (&["sec-fetch-site: Cross-Site;x"], SITE, SITE),
+            (&["sec-fetch-site: none", "sec-fetch-site: cross-site"], SITE, SITE),
+            (&["sec-fetch-site: same-site, cross-site"], SITE, SITE),
+            (&["sec-fetch-site: same-site"], OK, OK),
+            (&["sec-fetch-site: same-origin"], OK, OK),
+            (&["sec-fetch-site: none"], OK, OK),
+            (&["sec-fetch-site: cross-sites"], OK, OK),
+        ] {
+            let lines = [&["host: 127.0.0.1:8000"], lines].concat();
+            check(&closed, &lines, at_closed);
+            check(&named, &lines, at_named);
+        }
+    }
+
+    #[test]
+    fn where_all_are_let_in_a_page_of_the_host_asked_for_is_too() {
+        let (open, open_named) = (hosts(&[], true), hosts(&["proxy.test"], true));
+        for (origin, at_open, at_open_named) in [
+            ("http://proxy.test:3000", OK, OK),
+            ("http://localhost", OK, OK),
+            ("http://evil.test", SITE, SITE),
+            ("null", SITE, SITE),
+        ] {
+            let origin = format!("origin: {origin}");
+            check(&open, &["host: Proxy.test:8000", &origin], at_open);
+            check(&open_named, &["host: proxy.test:8000", &origin], at_open_named);
+        }
+        check(&open, &["host: other.test", "origin: http://proxy.test"], SITE);
+        check(&open, &["host: proxy.test", "sec-fetch-site: cross-site"], SITE);
+        check(&hosts(&[], false), &["host: evil.test", "origin: http://evil.test"], HOST);
+    }
+
+    #[test]
+    fn a_configured_host_is_a_name_or_an_address() {
+        for (text, expected) in [
+            ("Proxy.Test.", Some(HostName::Name("proxy.test".to_owned()))),
+            ("my_host-1", Some(HostName::Name("my_host-1".to_owned()))),
+            ("10.0.0.1", Some(HostName::Ip([10, 0, 0, 1].into()))),
+            ("::1", Some(HostName::Ip("::1".parse().unwrap()))),
+            ("[::1]", Some(HostName::Ip("::1".parse().unwrap()))),
+            ("proxy.test:8000", None),
+            ("proxy.test:", None),
+            ("[::1]:80", None),
+            ("*.test", None),
+            ("http://proxy.test", None),
+            ("a..test", None),
+            (".", None),
+            ("", None),
+            ("a b", None),
+            ("ü.test", None),
+        ] {
+            assert_eq!(HostName::parse(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn links_are_made_only_with_a_host_that_is_one() {
+        for (host, expected) in [("127.0.0.1:8000", true), ("a/b", false), ("a b", false), ("", false)] {
+            assert_eq!(is_authority(&HeaderValue::from_str(host).unwrap()), expected, "{host}");
+        }
+    }
+}

@@ -23,7 +23,7 @@ async def client(number, port, until, served):
     while time.monotonic() < until:
         asked = time.monotonic_ns()
         target = f"/api/v1/health?c={number}&n={turn}"
-        writer.write(f"GET {target} HTTP/1.1\r\nHost: u\r\n\r\n".encode())
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         await reader.readexactly(int(head.split(b"content-length: ")[1].split(b"\r\n")[0]))
         served.append((source, asked, target, int(head.split()[1])))
@@ -71,7 +71,7 @@ def hold(seconds):
         held = []
         for number in range(200):
             s = socket.create_connection(("127.0.0.1", port))
-            s.sendall(f"GET /api/v1/health?n={number} HTTP/1.1\r\nHost: u\r\n\r\n".encode())
+            s.sendall(f"GET /api/v1/health?n={number} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
             held.append(s)
         time.sleep(1)
         busy = program.cpu()

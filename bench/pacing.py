@@ -19,7 +19,7 @@ async def client(number, port, until, asked):
     while time.monotonic() < until:
         target = f"/k/{number}/{turn}"
         asked[target] = time.monotonic_ns()
-        writer.write(f"GET {target} HTTP/1.1\r\nHost: u\r\n\r\n".encode())
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
         head = await reader.readuntil(b"\r\n\r\n")
         fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line)
         await reader.readexactly(int(fields.get(b"content-length", b"0")))

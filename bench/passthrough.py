@@ -14,7 +14,7 @@ from harness import Folder, Program, free_port, machine, median, nginx_proxy, ng
 def served(port):
     """Requests that the upstream has answered."""
     with socket.create_connection(("127.0.0.1", port)) as s:
-        s.sendall(b"GET /count HTTP/1.1\r\nHost: u\r\nConnection: close\r\n\r\n")
+        s.sendall(f"GET /count HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
         text = b"".join(iter(lambda: s.recv(65536), b"")).decode()
     return int(text.partition("\r\n\r\n")[2].splitlines()[2].split()[2])
 
@@ -73,7 +73,7 @@ def start_up(upstream, times):
         while True:
             try:
                 with socket.create_connection(("127.0.0.1", port), 0.5) as s:
-                    s.sendall(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n")
+                    s.sendall(f"GET /1k HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
                     if s.recv(1):
                         break
             except OSError:
@@ -92,7 +92,7 @@ def idle(folder, upstream, count):
             before, held = program.memory_kib(), []
             for _ in range(count):
                 s = socket.create_connection(("127.0.0.1", port))
-                s.sendall(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n")
+                s.sendall(f"GET /1k HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
                 while b'"}' not in s.recv(4096):
                     pass
                 held.append(s)

@@ -189,7 +189,8 @@ pub enum Why {
         /// What was left of the total time.
         left: Duration,
     },
-    /// Waiting mends nothing: a certificate is not accepted. Never given by [`decide`], which does not know of it.
+    /// Waiting mends nothing: a certificate is not accepted, or the request goes in a circle. Never given by [`decide`], which
+    /// does not know of it.
     #[error("trying again would change nothing")]
     Hopeless,
     /// The lane gave no turn for another attempt before the time was over. Never given by [`decide`]: it is what the caller

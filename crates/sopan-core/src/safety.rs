@@ -145,11 +145,6 @@ fn is_cross_site(line: &HeaderValue) -> bool {
     words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"cross-site"))
 }
 
-/// Whether this value of `Host` is one: then links can be made with it.
-pub fn is_authority(host: &HeaderValue) -> bool {
-    Authority::parse(host.as_bytes()).is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,13 +293,6 @@ mod tests {
             ("ü.test", None),
         ] {
             assert_eq!(HostName::parse(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn links_are_made_only_with_a_host_that_is_one() {
-        for (host, expected) in [("127.0.0.1:8000", true), ("a/b", false), ("a b", false), ("", false)] {
-            assert_eq!(is_authority(&HeaderValue::from_str(host).unwrap()), expected, "{host}");
         }
     }
 }

@@ -53,8 +53,13 @@ async fn measure(count: usize) {
     let before = memory();
     let mut waiting = Vec::with_capacity(count);
     for number in 0..count {
-        let inbound =
-            Inbound { request: request(number), client: ClientId(number as u128 % 100), weight: 1, interims: None };
+        let inbound = Inbound {
+            request: request(number),
+            client: ClientId(number as u128 % 100),
+            weight: 1,
+            interims: None,
+            hop: None,
+        };
         let mut exchange = Box::pin(exchange::call(&upstream, inbound));
         let mut cx = Context::from_waker(Waker::noop());
         // The first one takes the token and waits for a connection; all others wait for a turn.

@@ -100,7 +100,7 @@ impl ApiClient {
         let mut request = Request::new(Source::Empty);
         *request.uri_mut() = uri;
         *request.headers_mut() = (*self.fields).clone();
-        Ok(Inbound { request, client: ClientId(0), weight: 1, interims: None })
+        Ok(Inbound { request, client: ClientId(0), weight: 1, interims: None, hop: None })
     }
 }
 

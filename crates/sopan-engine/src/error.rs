@@ -35,8 +35,8 @@ impl Error {
     pub fn of(answer: &Answer, url: &str) -> Option<Self> {
         let status = answer.response.status();
         match &answer.end {
-            End::Done if status.is_success() => None,
-            End::Done => Some(Self::refused_by_upstream(status, answer, url)),
+            End::Done | End::Own if status.is_success() => None,
+            End::Done | End::Own => Some(Self::refused_by_upstream(status, answer, url)),
             End::GaveUp { reason, failure: None, status, why } => {
                 let message = format!("{reason} from {url}; {why}");
                 Some(Self::Transient { message, status: *status })
@@ -48,9 +48,12 @@ impl Error {
             End::GaveUp { reason, failure: Some(_), why, .. } => {
                 Some(Self::Transient { message: format!("{reason}, for {url}; {why}"), status: None })
             }
-            End::Refused(refusal @ (Refusal::Unsupported(_) | Refusal::HeadTooLarge { .. })) => {
-                Some(Self::permanent(format!("{}, for {url}", refusal.detail())))
-            }
+            End::Refused(
+                refusal @ (Refusal::Unsupported(_)
+                | Refusal::HeadTooLarge { .. }
+                | Refusal::Denied(_)
+                | Refusal::Loop { .. }),
+            ) => Some(Self::permanent(format!("{}, for {url}", refusal.detail()))),
             End::Refused(refusal) => {
                 Some(Self::Transient { message: format!("{}, for {url}", refusal.detail()), status: None })
             }

@@ -15,6 +15,7 @@ mod answer;
 mod attempt;
 mod collect;
 mod end;
+mod hop;
 mod keep;
 pub(crate) mod log;
 mod send;
@@ -33,7 +34,7 @@ use http::header::{CONNECTION, RETRY_AFTER, UPGRADE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use sopan_core::breaker::Health;
 use sopan_core::h1::request::BadRequest;
-use sopan_core::headers::{Shown, offered_upgrade, redact_url, strip_hop_by_hop};
+use sopan_core::headers::{Shown, offered_upgrade, redact_url, strip_hop_by_hop, went_in_a_circle};
 use sopan_core::hints;
 use sopan_core::lane::Visit;
 use sopan_core::queue::{ClientId, Entry};
@@ -50,6 +51,8 @@ use crate::upstream::Upstream;
 pub use answer::{AnswerBody, AnswerError};
 use collect::Collector;
 pub use collect::Sink;
+use hop::Crossing;
+pub use hop::Hop;
 use keep::Kept;
 use story::Story;
 pub use tunnel::Tunnel;
@@ -66,6 +69,8 @@ pub struct Inbound {
     /// Where interim answers (1xx) to it go. With it the door says that its client understands them, and that it can
     /// switch protocols; without it neither happens.
     pub interims: Option<Interims>,
+    /// The hop that it came over; none for a program that asks by itself, and is no intermediary.
+    pub hop: Option<Hop>,
 }
 
 impl fmt::Debug for Inbound {
@@ -78,6 +83,7 @@ impl fmt::Debug for Inbound {
             .field("client", &self.client)
             .field("weight", &self.weight)
             .field("interims", &self.interims)
+            .field("hop", &self.hop)
             .finish()
     }
 }
@@ -122,6 +128,8 @@ pub enum End {
     },
     /// sopan answered by itself.
     Refused(Refusal),
+    /// sopan was asked itself: the request was to go no further (`Max-Forwards`).
+    Own,
 }
 
 /// Sends a request to an upstream when its turn has come, and again where that is right; answers with what is to be passed
@@ -175,6 +183,7 @@ struct Exchange<'a> {
     client: ClientId,
     weight: u32,
     interims: Option<Interims>,
+    crossing: Option<Box<Crossing>>,
     arrival: u64,
     /// When the whole exchange must have its answer's head.
     deadline: Option<Instant>,
@@ -248,10 +257,11 @@ struct Next {
 
 impl<'a> Exchange<'a> {
     fn new(upstream: &'a Arc<Upstream>, inbound: Inbound, collector: Option<Collector<'a>>) -> Self {
-        let Inbound { request, client, weight, interims } = inbound;
+        let Inbound { request, client, weight, interims, hop } = inbound;
         let (mut parts, source) = request.into_parts();
         let arrived = upstream.clock.now();
         let upgrade = offered_upgrade(&parts.headers).filter(|_| parts.version == Version::HTTP_11);
+        let crossing = hop.map(|hop| Box::new(Crossing::new(hop, &mut parts)));
         // Fields of the hop go first, so that nothing below is read from a field that its sender declared to be one.
         let named_by_connection = strip_hop_by_hop(&mut parts.headers);
         let body = Body::new(source, named_by_connection, &upstream.bounds);
@@ -269,6 +279,7 @@ impl<'a> Exchange<'a> {
             client,
             weight,
             interims,
+            crossing,
             arrival: upstream.next_arrival(),
             deadline: upstream.retry.total_timeout.map(|total| arrived.after(total)),
             backoff: Backoff::default(),
@@ -282,6 +293,9 @@ impl<'a> Exchange<'a> {
     }
 
     async fn run(&mut self) -> Answer {
+        if let Some(answer) = self.answer_here() {
+            return answer;
+        }
         if let Err(refusal) = self.prepare() {
             return self.refuse(refusal);
         }
@@ -339,9 +353,11 @@ impl<'a> Exchange<'a> {
 
     /// Makes the head what every attempt sends.
     fn prepare(&mut self) -> Result<(), Refusal> {
+        // Whoever takes us for a proxy of the other kind is best told that, for whatever host it asks.
         if *self.head.method() == Method::CONNECT {
             return Err(Refusal::Unsupported("CONNECT"));
         }
+        self.admit()?;
         let target = self.upstream.target();
         match target.path(self.head.uri()) {
             Ok(None) => {}
@@ -353,6 +369,7 @@ impl<'a> Exchange<'a> {
         if self.head_bytes > HEAD_BYTES_MAX {
             return Err(Refusal::HeadTooLarge { max: HEAD_BYTES_MAX });
         }
+        self.sign();
         Ok(())
     }
 
@@ -381,12 +398,13 @@ impl<'a> Exchange<'a> {
         }
         self.refund_retry();
         let says_when = self.response.as_ref().is_some_and(|response| response.headers().contains_key(RETRY_AFTER));
-        let failed_certificate = failed.failure == Some(Failure::Certificate);
+        let is_hopeless = failed.failure == Some(Failure::Certificate)
+            || self.response.as_ref().is_some_and(|response| went_in_a_circle(response.headers()));
         let reason = if failed.reason.is_empty() { outcome.to_string() } else { failed.reason };
         let past = self.past();
         (past.last, past.hold, past.says_when) = (Some(Failed { reason, ..failed }), decision.hold, says_when);
         match decision.verdict {
-            Verdict::Again(_) if failed_certificate => Verdict::GiveUp(Why::Hopeless),
+            Verdict::Again(_) if is_hopeless => Verdict::GiveUp(Why::Hopeless),
             // It is paid for when it is sent; what cannot be afforded now need not wait for that.
             Verdict::Again(again) if again.spends_budget && !self.upstream.dispatcher.affords_retry() => {
                 Verdict::GiveUp(Why::BudgetSpent)
@@ -520,7 +538,9 @@ mod tests {
     async fn a_waiting_exchange_is_small() {
         let settings = Settings::new(Target::parse("http://upstream.test").unwrap());
         let (upstream, _) = Upstream::start(settings, Surroundings::default()).unwrap();
-        let inbound = Inbound { request: Request::new(Source::Empty), client: ClientId(1), weight: 1, interims: None };
+        let hop = Some(Hop::default());
+        let inbound =
+            Inbound { request: Request::new(Source::Empty), client: ClientId(1), weight: 1, interims: None, hop };
         let size = size_of_val(&call(&upstream, inbound));
         assert!(size <= 1280, "{size} bytes");
     }

@@ -11,6 +11,7 @@ use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use sopan_core::h1::request::BadRequest;
 use sopan_core::lane::{self, Cause};
+use sopan_core::safety::Denied;
 
 use crate::body::BodyError;
 
@@ -49,10 +50,20 @@ pub enum Refusal {
     Unreadable(BadRequest),
     /// The request cannot be passed on.
     Unsupported(&'static str),
+    /// Its door does not let the request in.
+    Denied(Denied),
+    /// The request goes round in a circle.
+    Loop {
+        /// How often it has come through sopan before.
+        passes: usize,
+    },
 }
 
-/// All values of [`Refusal::reason`], for whoever counts them.
-pub const REASONS: [&str; 11] = [
+/// The reason of an answer that is no [`Refusal`]: the request was to go no further than to sopan (`Max-Forwards`).
+pub(crate) const END_OF_THE_LINE: &str = "max-forwards";
+
+/// All reasons why sopan answers by itself, for whoever counts them: those of [`Refusal::reason`], and `max-forwards`.
+pub const REASONS: [&str; 15] = [
     "queue-full",
     "wait-too-long",
     "waited-too-long",
@@ -64,6 +75,10 @@ pub const REASONS: [&str; 11] = [
     "request-incomplete",
     "bad-request",
     "unsupported",
+    "misdirected",
+    "cross-site",
+    "proxy-loop",
+    END_OF_THE_LINE,
 ];
 
 /// How an attempt failed without an answer.
@@ -181,6 +196,9 @@ impl Refusal {
             Self::Body(BodyError::Malformed(_)) | Self::Unreadable(_) => "bad-request",
             Self::Body(_) => "request-incomplete",
             Self::Unsupported(_) => "unsupported",
+            Self::Denied(Denied::Host) => "misdirected",
+            Self::Denied(Denied::CrossSite) => "cross-site",
+            Self::Loop { .. } => "proxy-loop",
         }
     }
 
@@ -243,8 +261,45 @@ impl Refusal {
                 detail: format!("{what} is not passed on"),
                 retry_after: None,
             },
+            Self::Denied(denied) => of_door(denied),
+            Self::Loop { passes } => Problem {
+                status: StatusCode::BAD_GATEWAY,
+                error_type: "proxy_loop_detected",
+                detail: format!(
+                    "the request has come through sopan {passes} times before (Via): the upstream leads back here; \
+                     let --upstream name the API itself"
+                ),
+                retry_after: None,
+            },
         }
     }
+}
+
+/// The answer to a request that was to go no further (RFC 9110 §7.6.2): for a TRACE its head as it came, for OPTIONS nothing,
+/// since which methods are allowed only the upstream knows.
+pub(crate) fn end_of_the_line(reflected: Option<Vec<u8>>) -> Response<Bytes> {
+    let is_trace = reflected.is_some();
+    let mut response = Response::new(Bytes::from(reflected.unwrap_or_default()));
+    if is_trace {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("message/http"));
+    }
+    response
+}
+
+fn of_door(denied: Denied) -> Problem {
+    let (status, detail) = match denied {
+        Denied::Host => (
+            StatusCode::MISDIRECTED_REQUEST,
+            "the request is for a host (Host) that does not stand for this machine, and a page of the web could have made a \
+             browser send it; ask localhost or the address of sopan, or start it with --host NAME for that host",
+        ),
+        Denied::CrossSite => (
+            StatusCode::FORBIDDEN,
+            "the request was caused by a page of another site (Origin, Sec-Fetch-Site), which must not use this proxy through \
+             somebody's browser; if that page is yours, start sopan with --host NAME for its host",
+        ),
+    };
+    Problem { status, error_type: "http_request_denied", detail: detail.to_owned(), retry_after: None }
 }
 
 fn unknown(who: &str, outcome_unknown: bool) -> String {
@@ -332,8 +387,11 @@ mod tests {
             Refusal::Body(BodyError::Broken),
             Refusal::Unreadable(BadRequest::too_long(b"")),
             Refusal::Unsupported("CONNECT"),
+            Refusal::Denied(Denied::Host),
+            Refusal::Denied(Denied::CrossSite),
+            Refusal::Loop { passes: 9 },
         ];
-        let named: std::collections::BTreeSet<_> = kinds.iter().map(Refusal::reason).collect();
+        let named: std::collections::BTreeSet<_> = kinds.iter().map(Refusal::reason).chain([END_OF_THE_LINE]).collect();
         assert_eq!(named, REASONS.into_iter().collect());
     }
 

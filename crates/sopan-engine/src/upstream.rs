@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use http::{HeaderMap, HeaderValue};
 use sopan_core::breaker::Breaker;
+use sopan_core::headers::{ForwardedPolicy, rewrite_links};
 use sopan_core::lane::{Lane, Snapshot};
 use sopan_core::policy::{BreakerPolicy, LanePolicy, PolicyError, RetryPolicy};
 use sopan_core::retry::Budget;
@@ -39,6 +41,10 @@ pub struct Settings {
     pub waits_count: bool,
     /// Who may vouch for it over TLS.
     pub roots: Roots,
+    /// What it learns of who asked.
+    pub forwarded: ForwardedPolicy,
+    /// Whether links of its answers that point to itself are made to lead back to the client's door; they are.
+    pub rewrite_links: bool,
 }
 
 impl Settings {
@@ -53,6 +59,8 @@ impl Settings {
             idle_timeout: Duration::from_secs(60),
             waits_count: true,
             roots: Roots::default(),
+            forwarded: ForwardedPolicy::default(),
+            rewrite_links: true,
         }
     }
 
@@ -104,6 +112,8 @@ pub struct Upstream {
     pub(crate) wait_max: Option<Duration>,
     pub(crate) idle_timeout: Duration,
     pub(crate) waits_count: bool,
+    pub(crate) forwarded: ForwardedPolicy,
+    pub(crate) rewrite_links: bool,
     pub(crate) clock: Clock,
     pub(crate) jitter: Jitter,
     pub(crate) observer: Arc<dyn Observer>,
@@ -126,7 +136,8 @@ impl Upstream {
         if !wrong.is_empty() {
             return Err(SetupError::Policy(wrong));
         }
-        let Settings { target, lane, breaker, retry, connect_timeout, idle_timeout, waits_count, roots } = settings;
+        let Settings { target, lane, breaker, retry, connect_timeout, idle_timeout, .. } = settings;
+        let Settings { waits_count, roots, forwarded, rewrite_links, .. } = settings;
         let Surroundings { clock, jitter, observer, dial } = around;
         let dial = match dial {
             Some(dial) => dial,
@@ -148,6 +159,8 @@ impl Upstream {
             wait_max,
             idle_timeout,
             waits_count,
+            forwarded,
+            rewrite_links,
             clock,
             jitter,
             observer,
@@ -169,6 +182,14 @@ impl Upstream {
     /// What its lane looks like now.
     pub fn snapshot(&self) -> Snapshot {
         self.dispatcher.snapshot()
+    }
+
+    /// Has links of an answer's fields that point to the upstream lead back to where a client asked, if that is wished.
+    /// `base` is the client's `Host`. The answers of exchanges are treated so already, interim ones are not.
+    pub fn lead_back(&self, fields: &mut HeaderMap, base: &HeaderValue) {
+        if let Some(base) = base.to_str().ok().filter(|_| self.rewrite_links) {
+            rewrite_links(fields, &self.target().origin(), base);
+        }
     }
 
     pub(crate) fn next_arrival(&self) -> u64 {

@@ -107,6 +107,17 @@ pub(crate) struct Serve {
     /// /healthz says that the program runs, not that the API does.
     #[arg(long, value_name = "ADDRESS|off", default_value = "127.0.0.1:8001")]
     pub(crate) admin: String,
+    /// Let in requests from other machines, which use the API as you do
+    ///
+    /// Needed to listen on an address that other machines reach. Any Host will do then, unless --host says which.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) open: bool,
+    /// A name by which sopan may be asked beside localhost, without a port; may be given several times
+    ///
+    /// Else a page on the web could let its own name lead to this machine, and read through its visitors' browsers what
+    /// the API answers. Pages of this host may ask too.
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub(crate) host: Vec<String>,
     /// Threads that pass requests on [default: one for each core]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) workers: Option<String>,
@@ -137,6 +148,8 @@ pub(crate) struct Serve {
     pub(crate) replay: Replay,
     #[command(flatten)]
     pub(crate) connections: Connections,
+    #[command(flatten)]
+    pub(crate) passing: Passing,
 }
 
 /// Flags of `sopan fetch`.
@@ -296,6 +309,23 @@ pub(crate) struct Connections {
     /// A PEM file of certificate authorities that are trusted beside the system's
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) ca_file: Option<String>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Passing on")]
+pub(crate) struct Passing {
+    /// What the API learns of who asked
+    ///
+    /// off: nothing; Forwarded, X-Forwarded-* and X-Real-IP are taken off, since they would tell a stranger of your inner
+    /// network. pass: what the client sent goes on as it is. rfc7239, x-forwarded: the client's address and the host it
+    /// asked for are added to what it sent.
+    #[arg(long, value_name = "off|pass|rfc7239|x-forwarded", default_value = "off", hide_short_help = true)]
+    pub(crate) forwarded: String,
+    /// Whether links and redirects to the API's own address lead back through sopan
+    ///
+    /// In Location, Content-Location and Link; links within bodies stay as they are.
+    #[arg(long, value_name = "on|off", default_value = "on", hide_short_help = true)]
+    pub(crate) rewrite_links: String,
 }
 
 /// Flags of `sopan fake-api`.

@@ -84,7 +84,7 @@ fn inbound(path: Uri, headers: HeaderMap) -> Inbound {
     let mut request = Request::new(Source::Empty);
     *request.uri_mut() = path;
     *request.headers_mut() = headers;
-    Inbound { request, client: ClientId(0), weight: 1, interims: None }
+    Inbound { request, client: ClientId(0), weight: 1, interims: None, hop: None }
 }
 
 /// The beginning of what an upstream says of a request that it refuses, on one line: most say there what to mend.

@@ -9,6 +9,7 @@ mod answer;
 mod client;
 mod connection;
 mod drain;
+mod gate;
 mod inbox;
 mod io;
 mod phase;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{HeaderName, Response, Version};
+use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
-use sopan_core::headers::{redact_url, strip_hop_by_hop, strip_trailers};
+use sopan_core::headers::{redact_url, strip_trailers};
 use tokio::time::Sleep;
 
 use super::story::Told;
@@ -68,13 +68,6 @@ impl Body for AnswerBody {
             Self::Passing(passing) => passing.size_hint(),
         }
     }
-}
-
-/// Makes the head of an upstream's answer one to pass on: without what belongs to the upstream's hop, and in our own
-/// version of HTTP (RFC 9112 §2.3). Answers which fields its `Connection` named.
-pub(super) fn make_ours(response: &mut Response<()>) -> Vec<HeaderName> {
-    *response.version_mut() = Version::HTTP_11;
-    strip_hop_by_hop(response.headers_mut())
 }
 
 /// An upstream's body, with the connection that it comes on and the turn that lasts until its end.

@@ -6,7 +6,6 @@ use std::io;
 use bytes::Bytes;
 use sopan_core::retry::{Outcome, Verdict};
 
-use super::answer::make_ours;
 use super::{Answered, Exchange, Failed};
 use crate::refusal::Failure;
 
@@ -54,7 +53,7 @@ impl Exchange<'_> {
     /// whole; the caller learns of it.
     pub(super) async fn collected(&mut self) -> Answered {
         let Some(mut response) = self.response.take() else { return Answered::Fail(Verdict::Done) };
-        make_ours(&mut response);
+        self.make_ours(&mut response);
         let begun = self.now();
         let result = self.write_all().await;
         // Reading a body is bounded by its silence, not by the time of the exchange.

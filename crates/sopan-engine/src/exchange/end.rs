@@ -7,7 +7,7 @@ use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Response, StatusCode};
 use sopan_core::retry::{Outcome, Verdict, Why};
 
-use super::answer::{AnswerBody, Passing, make_ours};
+use super::answer::{AnswerBody, Passing};
 use super::story::Told;
 use super::tunnel::Tunnel;
 use super::turn::Stop;
@@ -97,7 +97,7 @@ impl Exchange<'_> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch(response, conn, end);
         }
-        let named_by_connection = make_ours(&mut response);
+        let named_by_connection = self.make_ours(&mut response);
         self.story.tell(&mut response);
         let uri = std::mem::take(self.head.uri_mut());
         let told = Told {
@@ -113,7 +113,7 @@ impl Exchange<'_> {
     /// The upstream has switched protocols. That ends the exchange: what flows from here on is nobody's request.
     fn switch(&mut self, mut response: Response<()>, conn: Box<Conn>, end: End) -> Answer {
         let chosen: Vec<_> = response.headers().get_all(UPGRADE).iter().cloned().collect();
-        make_ours(&mut response);
+        self.make_ours(&mut response);
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
         for protocol in chosen {
             response.headers_mut().append(UPGRADE, protocol);

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 
 use super::Exchange;
-use super::answer::make_ours;
 
 /// The longest body that is kept.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -50,7 +49,7 @@ impl Exchange<'_> {
             Some(false) => return Kept::TooLong(read.freeze()),
             Some(true) => {
                 let response = self.response.take().map(|mut response| {
-                    make_ours(&mut response);
+                    self.make_ours(&mut response);
                     response.map(|()| read.freeze())
                 });
                 self.past().kept = response;

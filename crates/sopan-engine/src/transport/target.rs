@@ -4,6 +4,7 @@ use std::fmt;
 
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Uri};
+use sopan_core::headers::Origin;
 
 /// An upstream's address, read from a URL such as `https://api.example.com/v2`.
 #[derive(Debug, Clone)]
@@ -85,6 +86,12 @@ impl Target {
     /// The value of the `Host` field for this upstream.
     pub fn authority(&self) -> &HeaderValue {
         &self.authority
+    }
+
+    /// Whose links are its own.
+    pub(crate) fn origin(&self) -> Origin<'_> {
+        let scheme = if self.tls { "https" } else { "http" };
+        Origin { scheme, host: &self.host, port: self.port, prefix: &self.prefix }
     }
 
     /// A request's target at this upstream, the prefix in front of the client's bytes; none where they stay as they are.

@@ -140,7 +140,7 @@ async fn in_the_middle_of_a_body() {
 async fn with_the_head_in_hand_and_the_body_unread() {
     let script = |_: &Request| Answer::chunked(200).chunk("piece").sleep(s(20)).end();
     let bench = Bench::new(script, |_| {});
-    let inbound = Inbound { request: get("/x"), client: ClientId(1), weight: 1, interims: None };
+    let inbound = Inbound { request: get("/x"), client: ClientId(1), weight: 1, interims: None, hop: None };
     let answer = exchange::call(&bench.engine, inbound).await;
     assert_eq!(bench.in_flight(), 1);
     drop(answer);

@@ -522,7 +522,8 @@ impl Sink for Notes {
 }
 
 async fn collect(bench: &Bench, sink: &mut Notes) -> io::Result<(u16, End, String)> {
-    let inbound = Inbound { request: get("/x"), client: sopan_core::queue::ClientId(1), weight: 1, interims: None };
+    let inbound =
+        Inbound { request: get("/x"), client: sopan_core::queue::ClientId(1), weight: 1, interims: None, hop: None };
     let answer = exchange::collect(&bench.engine, inbound, sink).await?;
     let status = answer.response.status().as_u16();
     let end = answer.end.clone();

@@ -8,6 +8,7 @@ mod cancel;
 mod client;
 mod fairness;
 mod hold;
+mod hop;
 mod pacing;
 mod pool;
 mod queue;

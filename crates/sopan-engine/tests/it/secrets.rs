@@ -27,6 +27,7 @@ fn inbound() -> Inbound {
         client: ClientId(1),
         weight: 1,
         interims: None,
+        hop: None,
     }
 }
 

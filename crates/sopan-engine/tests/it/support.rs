@@ -23,7 +23,7 @@ use sopan_core::retry::Why;
 use sopan_engine::body::Source;
 use sopan_engine::clock::Clock;
 use sopan_engine::event::{Attempted, Event, Observer};
-use sopan_engine::exchange::{self, Answer, End, Inbound};
+use sopan_engine::exchange::{self, Answer, End, Hop, Inbound};
 use sopan_engine::jitter::Jitter;
 use sopan_engine::refusal::Refusal;
 use sopan_engine::{Settings, Surroundings, Target, Upstream};
@@ -126,9 +126,17 @@ impl Bench {
         client: u128,
         weight: u32,
     ) -> impl Future<Output = Got> + Send + 'static {
+        self.handed(Inbound { request, client: ClientId(client), weight, interims: None, hop: None })
+    }
+
+    /// A request that came over this hop, for client 1.
+    pub(crate) async fn send_over(&self, hop: Hop, request: Request<Source>) -> Got {
+        self.handed(Inbound { request, client: ClientId(1), weight: 1, interims: None, hop: Some(hop) }).await
+    }
+
+    fn handed(&self, inbound: Inbound) -> impl Future<Output = Got> + Send + 'static {
         let (engine, begun) = (Arc::clone(&self.engine), self.begun);
         async move {
-            let inbound = Inbound { request, client: ClientId(client), weight, interims: None };
             within_patience(async move {
                 let answer = exchange::call(&engine, inbound).await;
                 drop(engine);

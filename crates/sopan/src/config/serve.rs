@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use http::HeaderName;
+use sopan_core::headers::ForwardedPolicy;
 use sopan_core::policy::{Limit, parse_duration, show_duration};
+use sopan_core::safety::{HostName, Hosts};
 use sopan_engine::{Settings, Target};
 
 use super::read::{Check, address, count, one_of, or_word, positive, size, switch, whole};
@@ -20,6 +22,8 @@ pub(crate) struct Serve {
     /// Where metrics are, if anywhere.
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) upstream: Settings,
+    /// For whom requests may be.
+    pub(crate) hosts: Hosts,
     pub(crate) client_by: ClientBy,
     /// The longest that a client may take for the head of a request.
     pub(crate) header_timeout: Duration,
@@ -60,7 +64,7 @@ pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
     let mut check = Check::default();
     let target = check.read("--upstream", &typed.upstream, Target::parse);
     let settings = upstream_of(&mut check, typed, target.clone());
-    let listen = check.read("--listen", &typed.listen, address);
+    let listen = check.read("--listen", &typed.listen, |text| listening(text, typed.open));
     let admin = check.read("--admin", &typed.admin, or_word("off", address));
     if let (Some(listen), Some(Some(admin))) = (listen, admin)
         && listen == admin
@@ -78,6 +82,7 @@ pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
             );
         }
     }
+    let names = typed.host.iter().filter_map(|name| check.read("--host", name, host_name)).collect();
     check.read("--cache", &typed.cache, cache);
     let client_by = check.read("--client-by", &typed.waiting.client_by, client_by);
     let header_timeout = check.read("--header-timeout", &typed.header_timeout, positive);
@@ -95,6 +100,7 @@ pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
             admin: admin?,
             idle_timeout: settings.idle_timeout,
             upstream: settings,
+            hosts: Hosts { names, is_open: typed.open },
             client_by: client_by?,
             header_timeout: header_timeout?,
             drain: drain?,
@@ -115,6 +121,8 @@ fn upstream_of(check: &mut Check, typed: &cli::Serve, target: Option<Target>) ->
     check.fit(mark, upstream::flag_of, settings.lane.validate());
     upstream::retry(check, &typed.retry, Some(&typed.replay), &mut settings.retry);
     upstream::connections(check, &typed.connections, &mut settings);
+    check.set(&mut settings.forwarded, "--forwarded", &typed.passing.forwarded, one_of(FORWARDED));
+    check.set(&mut settings.rewrite_links, "--rewrite-links", &typed.passing.rewrite_links, switch);
     settings
 }
 
@@ -142,6 +150,33 @@ fn waiting(check: &mut Check, typed: &cli::Waiting, settings: &mut Settings) {
     check.set(&mut lane.waiting_max, "--waiting-max", &typed.waiting_max, count);
     check.set(&mut lane.queue_bytes_max, "--queue-bytes-max", &typed.queue_bytes_max, size);
     check.set(&mut lane.wait_max, "--wait-max", &typed.wait_max, or_word("unlimited", parse_duration));
+}
+
+const FORWARDED: [(&str, ForwardedPolicy); 4] = [
+    ("off", ForwardedPolicy::Off),
+    ("pass", ForwardedPolicy::Pass),
+    ("rfc7239", ForwardedPolicy::Rfc7239),
+    ("x-forwarded", ForwardedPolicy::XForwarded),
+];
+
+/// Where clients connect. Other machines get in only where somebody says so: there are no keys by which they could be
+/// told apart.
+fn listening(text: &str, is_open: bool) -> Result<SocketAddr, String> {
+    let listen = address(text)?;
+    if !is_open && !listen.ip().to_canonical().is_loopback() {
+        return Err(format!(
+            "`{listen}` can be reached from other machines, and whoever reaches it uses the API as you do; \
+             add --open if that is meant, or listen on 127.0.0.1:{}",
+            listen.port()
+        ));
+    }
+    Ok(listen)
+}
+
+fn host_name(text: &str) -> Result<HostName, String> {
+    HostName::parse(text).ok_or_else(|| {
+        format!("`{text}` is not a host; write a name or an address without a port or a wildcard, for example proxy.example.com")
+    })
 }
 
 fn cache(text: &str) -> Result<(), String> {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::CommandFactory;
 use http::StatusCode;
+use sopan_core::headers::ForwardedPolicy;
 use sopan_core::policy::{BreakerPolicy, JitterKind, LanePolicy, Limit, OnLongRetryAfter, RetryPolicy};
+use sopan_core::safety::{HostName, Hosts};
 use sopan_fake::{Cut, RetryAfter, Window};
 
 use super::*;
@@ -71,6 +73,8 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
     assert_eq!((serve.upstream.connect_timeout, serve.upstream.idle_timeout), (s(5), s(60)));
     assert!(serve.upstream.waits_count && serve.upstream.roots.ca_file.is_none());
     assert_eq!((serve.header_timeout, serve.idle_timeout, serve.drain), (s(10), s(60), s(10)));
+    assert_eq!((serve.hosts, serve.upstream.forwarded), (Hosts::default(), ForwardedPolicy::Off));
+    assert!(serve.upstream.rewrite_links);
     assert_eq!((serve.max_connections, serve.client_by, serve.access_log), (10_000, ClientBy::Ip, false));
     assert_eq!((serve.log, serve.workers >= 1), (LogFormat::Text, true));
 
@@ -89,6 +93,14 @@ const SERVE: &[Effect<Serve>] = &[
     ("--listen", "[::1]:0", |s| s.listen.to_string() == "[::1]:0"),
     ("--admin", "off", |s| s.admin.is_none()),
     ("--admin", "0.0.0.0:9", |s| s.admin.unwrap().to_string() == "0.0.0.0:9"),
+    ("--open", "", |s| s.hosts == Hosts { names: vec![], is_open: true }),
+    ("--host", "Proxy.Test.", |s| {
+        s.hosts == Hosts { names: vec![HostName::Name("proxy.test".into())], is_open: false }
+    }),
+    ("--forwarded", "pass", |s| s.upstream.forwarded == ForwardedPolicy::Pass),
+    ("--forwarded", "rfc7239", |s| s.upstream.forwarded == ForwardedPolicy::Rfc7239),
+    ("--forwarded", "x-forwarded", |s| s.upstream.forwarded == ForwardedPolicy::XForwarded),
+    ("--rewrite-links", "off", |s| !s.upstream.rewrite_links),
     ("--workers", "3", |s| s.workers == 3),
     ("--max-connections", "7", |s| s.max_connections == 7),
     ("--header-timeout", "3", |c| c.header_timeout == s(3)),
@@ -143,7 +155,8 @@ fn every_flag_of_serve_has_its_effect() {
     std::fs::write(&ca, CERTIFICATE).unwrap();
     for (flag, value, effect) in SERVE {
         let value = if *value == "CERTIFICATE" { ca.path().to_str().unwrap() } else { value };
-        let serve = try_serve(&[flag, value]).unwrap_or_else(|wrong| panic!("{flag} {value}: {wrong}"));
+        let typed = if value.is_empty() { &[*flag][..] } else { &[*flag, value] };
+        let serve = try_serve(typed).unwrap_or_else(|wrong| panic!("{flag} {value}: {wrong}"));
         assert!(effect(&serve), "{flag} {value}: {serve:?}");
     }
 }
@@ -267,6 +280,8 @@ const DURATION_GRAMMAR: &str = "write a number and a unit, for example 500ms, 2s
 const SIZE_GRAMMAR: &str = "write bytes, or for example 64KiB, 1MiB, 10MB, 2GiB (up to 1TiB)";
 const ADDRESS_GRAMMAR: &str = "write for example 127.0.0.1:8000 or [::1]:8000";
 
+const HOST_GRAMMAR: &str = "write a name or an address without a port or a wildcard, for example proxy.example.com";
+
 /// What is said of a value, in which `GRAMMAR` stands for one of the texts above.
 const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ("--rate", "0/s", "is not a limit: a rate of zero would let nothing through, ever; the lowest rate is 1/d", ""),
@@ -301,6 +316,17 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ),
     ("--listen", "8000", "is not an address with a port; GRAMMAR", ADDRESS_GRAMMAR),
     ("--listen", "127.0.0.1:65536", "is not an address with a port; GRAMMAR", ADDRESS_GRAMMAR),
+    (
+        "--listen",
+        "0.0.0.0:9000",
+        "`0.0.0.0:9000` can be reached from other machines, and whoever reaches it uses the API as you do; add --open if \
+         that is meant, or listen on 127.0.0.1:9000",
+        "",
+    ),
+    ("--host", "proxy.test:80", "is not a host; GRAMMAR", HOST_GRAMMAR),
+    ("--host", "*.test", "is not a host; GRAMMAR", HOST_GRAMMAR),
+    ("--forwarded", "on", "is not allowed; write one of off, pass, rfc7239, x-forwarded", ""),
+    ("--rewrite-links", "yes", "is not allowed; write one of on, off", ""),
     ("--admin", "on", "is not an address with a port; GRAMMAR, or off", ADDRESS_GRAMMAR),
     ("--admin", "127.0.0.1:8000", "is the address of --listen; it needs a port of its own, or off", ""),
     ("--workers", "0", "is not allowed; write a whole number from 1 to 1024", ""),
@@ -366,7 +392,7 @@ const UPSTREAM_GRAMMAR: &str = "write for example https://api.example.com or htt
 
 #[test]
 fn every_wrong_value_is_told_with_flag_value_and_what_is_allowed() {
-    let table = WRONG_SERVE.iter().map(|(flag, ..)| *flag).chain(["--ca-file"]);
+    let table = WRONG_SERVE.iter().map(|(flag, ..)| *flag).chain(["--ca-file", "--open"]);
     assert_eq!(flags_in(table), flags_of("serve"));
     for (flag, value, why, grammar) in WRONG_SERVE {
         let expected = match why.replace("GRAMMAR", grammar) {
@@ -447,7 +473,7 @@ fn an_upstream_that_is_the_proxy_itself_is_refused() {
         ("http://api.test:8000", "127.0.0.1:8000", false),
     ] {
         for (flag, other) in [("--listen", "--admin"), ("--admin", "--listen")] {
-            let wrong = try_serve(&["--upstream", upstream, flag, listen, other, "127.0.0.1:9"]).err();
+            let wrong = try_serve(&["--open", "--upstream", upstream, flag, listen, other, "127.0.0.1:9"]).err();
             let itself =
                 format!("--upstream: `{upstream}` is the address of {flag}; sopan would ask itself, and not the API");
             match is_itself {

@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use sopan_core::queue::ClientId;
+use sopan_core::safety::Hosts;
 use sopan_core::time::Instant;
 use sopan_engine::Upstream;
 use sopan_engine::clock::{Clock, Watchdog};
@@ -34,6 +36,7 @@ const LINGER_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Door {
     upstream: Arc<Upstream>,
     clients: Clients,
+    hosts: Hosts,
     timeouts: Timeouts,
     clock: Clock,
     drain: Arc<Drain>,
@@ -44,7 +47,8 @@ impl Door {
     pub(super) fn new(settings: &config::Serve, upstream: Arc<Upstream>, clock: Clock, drain: Arc<Drain>) -> Self {
         let clients = Clients::new(settings.client_by.clone());
         let timeouts = Timeouts { header: settings.header_timeout, idle: settings.idle_timeout };
-        Self { upstream, clients, timeouts, clock, drain, connections: AtomicU64::new(0) }
+        let hosts = settings.hosts.clone();
+        Self { upstream, clients, hosts, timeouts, clock, drain, connections: AtomicU64::new(0) }
     }
 
     pub(super) fn now(&self) -> Instant {
@@ -57,6 +61,15 @@ impl Door {
 
     pub(super) fn clients(&self) -> &Clients {
         &self.clients
+    }
+
+    /// Whose a new connection is, as far as that decides whose its requests are.
+    pub(super) fn client_of(&self, peer: SocketAddr) -> ClientId {
+        self.clients.of_connection(peer, self.connections.fetch_add(1, Relaxed))
+    }
+
+    pub(super) fn hosts(&self) -> &Hosts {
+        &self.hosts
     }
 
     pub(super) fn upstream(&self) -> &Arc<Upstream> {
@@ -93,9 +106,7 @@ pub(super) async fn serve(accepted: Accepted) {
 
 /// Serves the requests of a connection, until it ends, its client is given up, or it has drained.
 async fn requests(door: &Arc<Door>, socket: &Arc<Socket>, inbox: &Arc<Mutex<Inbox>>, peer: SocketAddr) -> End {
-    let number = door.connections.fetch_add(1, Relaxed);
-    let client = door.clients.of_connection(peer, number);
-    let mut wire = pin!(Wire::new(door, socket, Arc::clone(inbox), client).run());
+    let mut wire = pin!(Wire::new(door, socket, Arc::clone(inbox), peer).run());
     // Both are asked after the requests, which may have used up the share of time of this task; they would say "pending".
     let mut gone = pin!(unconstrained(socket.gone()));
     let mut watchdog = Watchdog::default();

@@ -6,12 +6,13 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{Request, Response, Version};
+use http::{HeaderValue, Request, Response, Version};
 use http_body::Body;
 use http_body_util::Full;
 use parking_lot::Mutex;
@@ -24,6 +25,7 @@ use sopan_engine::exchange::{self, Answer, Inbound, Tunnel};
 
 use super::answer::{self, Asked};
 use super::connection::Door;
+use super::gate;
 use super::inbox::{ClientBody, Inbox};
 use super::io::Socket;
 
@@ -46,13 +48,17 @@ pub(super) struct Wire<'a> {
     socket: &'a Arc<Socket>,
     inbox: Arc<Mutex<Inbox>>,
     client: ClientId,
+    peer: SocketAddr,
+    /// By what name the client of the request under way knows sopan.
+    base: Option<HeaderValue>,
     interims: Interims,
     framer: Framer,
 }
 
 impl<'a> Wire<'a> {
-    pub(super) fn new(door: &'a Door, socket: &'a Arc<Socket>, inbox: Arc<Mutex<Inbox>>, client: ClientId) -> Self {
-        Self { door, socket, inbox, client, interims: Interims::default(), framer: Framer::default() }
+    pub(super) fn new(door: &'a Door, socket: &'a Arc<Socket>, inbox: Arc<Mutex<Inbox>>, peer: SocketAddr) -> Self {
+        let (client, base, interims, framer) = (door.client_of(peer), None, Interims::default(), Framer::default());
+        Self { door, socket, inbox, client, peer, base, interims, framer }
     }
 
     /// Serves one request after the other.
@@ -100,7 +106,10 @@ impl<'a> Wire<'a> {
         } else {
             Source::Stream(Box::pin(ClientBody::new(Arc::clone(&self.inbox), decoder, expects_continue)))
         };
-        let inbound = Inbound { request: Request::from_parts(parts, source), client, weight: 1, interims };
+        let hop = gate::hop(self.door.hosts(), self.peer.ip(), &parts);
+        self.base.clone_from(&hop.base);
+        let hop = Some(hop);
+        let inbound = Inbound { request: Request::from_parts(parts, source), client, weight: 1, interims, hop };
         let mut call = pin!(exchange::call(self.door.upstream(), inbound));
         poll_fn(|cx| {
             loop {
@@ -110,7 +119,7 @@ impl<'a> Wire<'a> {
                 ready!(poll_flush(&mut self.framer, self.socket, cx))?;
                 if self.inbox.lock().asks_for_body() {
                     self.framer.response(&go_on(), Framing::Done, None);
-                } else if let Some(interim) = self.interims.take() {
+                } else if let Some(interim) = self.interim() {
                     self.framer.response(&interim, Framing::Done, None);
                 } else {
                     return Poll::Pending;
@@ -118,6 +127,15 @@ impl<'a> Wire<'a> {
             }
         })
         .await
+    }
+
+    /// The next interim answer, its links leading back here.
+    fn interim(&self) -> Option<Response<()>> {
+        let mut interim = self.interims.take()?;
+        if let Some(base) = &self.base {
+            self.door.upstream().lead_back(interim.headers_mut(), base);
+        }
+        Some(interim)
     }
 
     /// Whether another request can be read after this one. A body that is still being sent upstream is left alone.
@@ -133,7 +151,7 @@ impl<'a> Wire<'a> {
         B: Body<Data = Bytes> + Unpin,
     {
         // What came before the answer and was not sent yet goes before it.
-        while let Some(interim) = self.interims.take() {
+        while let Some(interim) = self.interim() {
             self.framer.response(&interim, Framing::Done, None);
         }
         let (body, framing, keeps) = answer::begin(&mut self.framer, response, asked, self.door.wall());

@@ -7,6 +7,7 @@ mod wire;
 
 mod bounds;
 mod faults;
+mod fields;
 mod interims;
 mod passing;
 mod switching;

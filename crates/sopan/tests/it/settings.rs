@@ -23,6 +23,11 @@ fn a_wrong_flag_is_one_clear_line_and_exit_code_2() {
              API\n",
         ),
         (
+            &["serve", "--upstream", "http://127.0.0.1:1", "--listen", "[::]:8000"],
+            "error: --listen: `[::]:8000` can be reached from other machines, and whoever reaches it uses the API as you do; \
+             add --open if that is meant, or listen on 127.0.0.1:8000\n",
+        ),
+        (
             &["fetch", "http://127.0.0.1:1/?key=SECRET", "--jitter", "NaN"],
             "error: --jitter: NaN is not allowed; allowed is 0 to 1\n",
         ),

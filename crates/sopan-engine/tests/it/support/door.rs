@@ -31,7 +31,7 @@ impl Bench {
             async move {
                 let source = |incoming: Incoming| Source::Stream(Box::pin(incoming.map_err(|_| BodyError::Broken)));
                 let request = request.map(source);
-                let inbound = Inbound { request, client: ClientId(1), weight: 1, interims: None };
+                let inbound = Inbound { request, client: ClientId(1), weight: 1, interims: None, hop: None };
                 Ok::<_, Infallible>(exchange::call(&engine, inbound).await.response)
             }
         });

@@ -327,7 +327,7 @@ impl fmt::Debug for Reply {
 
 /// A request without a body; `fields` are lines that end in CRLF.
 pub(super) fn request(method: &str, target: &str, fields: &str) -> String {
-    format!("{method} {target} HTTP/1.1\r\nHost: proxy\r\n{fields}\r\n")
+    format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
 }
 
 pub(super) fn post(target: &str, body: &str) -> String {

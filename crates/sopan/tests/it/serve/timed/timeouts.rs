@@ -209,7 +209,7 @@ fn a_body_that_moves_slowly_is_not_cut_off() {
         });
         threads.spawn(|| {
             let mut client = proxy.connect();
-            client.send("PUT /chunks HTTP/1.1\r\nHost: u\r\nTransfer-Encoding: chunked\r\n\r\n");
+            client.send("PUT /chunks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
             for _ in 0..10 {
                 thread::sleep(ms(400));
                 client.send("1\r\nx\r\n");

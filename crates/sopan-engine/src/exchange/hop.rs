@@ -1,0 +1,96 @@
+//! What a message must lose, gain and have changed because it goes through an intermediary's hands.
+//!
+//! Only a request that came over a hop ([`Hop`]) is treated so. One that a program makes by itself goes as it is, since
+//! its sender is a client and no intermediary (RFC 9110 §3.7).
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http::header::HeaderValue;
+use http::request::Parts;
+use http::{HeaderName, Method, Response, Version};
+use sopan_core::headers::{Reach, append_via, passes, reach, reflect, strip_hop_by_hop};
+use sopan_core::safety::Denied;
+
+use super::{Answer, End, Exchange};
+use crate::refusal::{self, Refusal};
+
+/// How often a request may have come through sopan already. A few times is how proxies in a row look, each with an
+/// upstream of its own; more are a circle.
+const PASSES_MAX: usize = 8;
+
+/// The hop that a request came over.
+#[derive(Debug, Clone, Default)]
+pub struct Hop {
+    /// The client's address, if it is known.
+    pub peer: Option<IpAddr>,
+    /// By what name, and on which port, the client knows sopan: the value of its `Host`, if that is one. Links of the
+    /// answer that point to the upstream are rewritten to it.
+    pub base: Option<HeaderValue>,
+    /// Why its door does not let the request in, if it does not.
+    pub denied: Option<Denied>,
+}
+
+/// A hop, and what came of the request there. In a box, since a hundred thousand exchanges may wait.
+pub(super) struct Crossing {
+    hop: Hop,
+    /// The answer, where sopan is the one who was asked.
+    own: Option<Response<Bytes>>,
+}
+
+impl Crossing {
+    /// Looks at a request as it came. One that was to go no further is answered (`Max-Forwards`, RFC 9110 §7.6.2); for one
+    /// that goes on that is counted down.
+    pub(super) fn new(hop: Hop, request: &mut Parts) -> Self {
+        let ends_here = hop.denied.is_none() && reach(&request.method, &mut request.headers) == Reach::Here;
+        let own = ends_here.then(|| {
+            let reflected = (request.method == Method::TRACE).then(|| reflect(request));
+            refusal::end_of_the_line(reflected)
+        });
+        Self { hop, own }
+    }
+}
+
+impl Exchange<'_> {
+    /// Whether the request may go on, as far as its hop is concerned.
+    pub(super) fn admit(&self) -> Result<(), Refusal> {
+        let Some(crossing) = &self.crossing else { return Ok(()) };
+        if let Some(denied) = crossing.hop.denied {
+            return Err(Refusal::Denied(denied));
+        }
+        let passes = passes(self.head.headers());
+        if passes > PASSES_MAX { Err(Refusal::Loop { passes }) } else { Ok(()) }
+    }
+
+    /// Tells the upstream through whose hands the request went, and of the client what is wished.
+    pub(super) fn sign(&mut self) {
+        let Some(Crossing { hop, .. }) = self.crossing.as_deref() else { return };
+        let received = self.head.version();
+        let headers = self.head.headers_mut();
+        self.upstream.forwarded.apply(headers, hop.peer, hop.base.as_ref());
+        append_via(headers, received);
+    }
+
+    /// The answer of sopan's own, for a request that was to go no further.
+    pub(super) fn answer_here(&mut self) -> Option<Answer> {
+        let response = self.crossing.as_mut()?.own.take()?;
+        self.story.refused = Some(refusal::END_OF_THE_LINE);
+        Some(self.finish(response.map(Some), End::Own))
+    }
+
+    /// Makes the head of an upstream's answer one to pass on: without what belongs to the upstream's hop, in our own
+    /// version of HTTP (RFC 9112 §2.3), signed, and with links that lead back here. Answers which fields its `Connection`
+    /// named.
+    pub(super) fn make_ours(&self, response: &mut Response<()>) -> Vec<HeaderName> {
+        let received = std::mem::replace(response.version_mut(), Version::HTTP_11);
+        let headers = response.headers_mut();
+        let named_by_connection = strip_hop_by_hop(headers);
+        if let Some(Crossing { hop, .. }) = self.crossing.as_deref() {
+            append_via(headers, received);
+            if let Some(base) = &hop.base {
+                self.upstream.lead_back(headers, base);
+            }
+        }
+        named_by_connection
+    }
+}

@@ -53,19 +53,30 @@ impl Hosts {
     /// # Errors
     /// It is for another host, or from a page of another site.
     pub fn admit(&self, authority: Option<&str>, headers: &HeaderMap) -> Result<(), Denied> {
-        let hosts = || headers.get_all(HOST).iter().map(HeaderValue::as_bytes).chain(authority.map(str::as_bytes));
         let takes_any = self.is_open && self.names.is_empty();
-        if !takes_any && !hosts().all(|host| HostName::of(host).is_some_and(|name| self.knows(&name))) {
+        let is_known = |host| HostName::of(host).is_some_and(|name| self.knows(&name));
+        if !takes_any && !hosts(authority, headers).all(is_known) {
             return Err(Denied::Host);
         }
+        self.admit_page(authority, headers)
+    }
+
+    /// The second half of it: whether the page that a request comes from, if it does, may ask. For a door that has let in
+    /// a request for this very host before.
+    ///
+    /// # Errors
+    /// It is from a page of another site.
+    pub fn admit_page(&self, authority: Option<&str>, headers: &HeaderMap) -> Result<(), Denied> {
         let has_origin = headers.contains_key(ORIGIN);
-        let is_browsers = has_origin || headers.contains_key(SEC_FETCH_SITE);
-        if is_browsers && hosts().next().is_none() {
+        if !has_origin && !headers.contains_key(SEC_FETCH_SITE) {
+            return Ok(());
+        }
+        if hosts(authority, headers).next().is_none() {
             return Err(Denied::Host);
         }
         // Where the page says whose it is, nothing else counts: one of this machine on another port is cross-site too.
         let is_foreign = if has_origin {
-            let asked = hosts().find_map(HostName::of).filter(|_| self.is_open);
+            let asked = hosts(authority, headers).find_map(HostName::of).filter(|_| self.is_open);
             let is_known = |name: HostName| self.knows(&name) || asked.as_ref() == Some(&name);
             !headers.get_all(ORIGIN).iter().all(|origin| of_origin(origin).is_some_and(is_known))
         } else {
@@ -77,6 +88,11 @@ impl Hosts {
     fn knows(&self, name: &HostName) -> bool {
         name.is_loopback() || self.names.contains(name)
     }
+}
+
+/// All hosts that a request names.
+fn hosts<'r>(authority: Option<&'r str>, headers: &'r HeaderMap) -> impl Iterator<Item = &'r [u8]> {
+    headers.get_all(HOST).iter().map(HeaderValue::as_bytes).chain(authority.map(str::as_bytes))
 }
 
 impl HostName {

@@ -1,7 +1,7 @@
 //! A section of fields, a head's or a trailer's: where it ends, and what its lines say (RFC 9110 §5, RFC 9112 §5).
 
 use bytes::Bytes;
-use http::header::CONNECTION;
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The most fields of a section.
@@ -46,33 +46,70 @@ pub fn find_end(bytes: &[u8], scanned: usize) -> Result<Option<usize>, Fault> {
     Ok(None)
 }
 
-/// The fields of a complete section, which is shared, not copied. `bytes` ends with the section's empty line, and begins
-/// with its first field's.
+/// The fields of a section, and which of those that matter for the message are among them: most messages have few, and
+/// looking for each would cost as much as reading all.
+#[derive(Debug, Default)]
+pub struct Section {
+    /// All of them; the lines of a field in their order.
+    pub fields: HeaderMap,
+    /// Whether there is a `Content-Length` or a `Transfer-Encoding`.
+    pub(super) has_framing: bool,
+    pub(super) has_connection: bool,
+    pub(super) has_expect: bool,
+    /// Whether a name has an underscore.
+    pub(super) has_underscore: bool,
+}
+
+/// Reads a complete section, which is shared, not copied. `bytes` ends with the section's empty line, and begins with its
+/// first field's.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(bytes: &Bytes) -> Result<HeaderMap, Fault> {
-    let lines = bytes.iter().filter(|byte| **byte == b'\n').count().saturating_sub(1);
+pub fn read(bytes: &Bytes) -> Result<Section, Fault> {
+    let lines = memchr::memchr_iter(b'\n', bytes).count().saturating_sub(1);
     if lines > FIELDS_MAX {
         return Err(Fault::TooMany);
     }
     // Room for what sopan adds.
-    let mut fields = HeaderMap::with_capacity(lines + 2);
+    let mut section = Section { fields: HeaderMap::with_capacity(lines + 3), ..Section::default() };
     let mut from = 0;
     while let Some(length) = memchr::memchr(b'\n', &bytes[from..]) {
         let line = bytes[from..from + length].strip_suffix(b"\r").ok_or(Fault::BareLf)?;
         if line.is_empty() {
             break;
         }
-        let colon = memchr::memchr(b':', line).ok_or(Fault::Name)?;
+        // Names are short.
+        let colon = line.iter().position(|byte| *byte == b':').ok_or(Fault::Name)?;
         let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| Fault::Name)?;
-        let value = bytes.slice_ref(trim(&line[colon + 1..]));
+        let value = trim(&line[colon + 1..]);
+        let begin = from + (value.as_ptr().addr() - line.as_ptr().addr());
         // All but HTAB is refused among the control characters, and obs-text stays as it is.
-        let value = HeaderValue::from_maybe_shared(value).map_err(|_| Fault::Value)?;
-        fields.try_append(name, value).map_err(|_| Fault::TooMany)?;
+        let value =
+            HeaderValue::from_maybe_shared(bytes.slice(begin..begin + value.len())).map_err(|_| Fault::Value)?;
+        section.note(&name);
+        section.fields.try_append(name, value).map_err(|_| Fault::TooMany)?;
         from += length + 1;
     }
-    Ok(fields)
+    Ok(section)
+}
+
+impl Section {
+    fn note(&mut self, name: &HeaderName) {
+        self.has_framing |= *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING;
+        self.has_connection |= *name == CONNECTION;
+        self.has_expect |= *name == EXPECT;
+        self.has_underscore |= name.as_str().contains('_');
+    }
+
+    /// Whether `Connection` has this option, in any case, on any of its lines.
+    pub(super) fn has_option(&self, option: &[u8]) -> bool {
+        if !self.has_connection {
+            return false;
+        }
+        let lines = self.fields.get_all(CONNECTION).iter();
+        let mut options = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+        options.any(|found| trim(found).eq_ignore_ascii_case(option))
+    }
 }
 
 /// Without the white space around it that RFC 9110 §5.6.3 allows: blanks and tabs, no other.
@@ -81,13 +118,6 @@ pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
         text = rest;
     }
     text
-}
-
-/// Whether `Connection` has this option, in any case, on any of its lines.
-pub(crate) fn has_option(fields: &HeaderMap, option: &[u8]) -> bool {
-    let lines = fields.get_all(CONNECTION).iter();
-    let mut options = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
-    options.any(|found| found.trim_ascii().eq_ignore_ascii_case(option))
 }
 
 #[cfg(test)]
@@ -121,9 +151,9 @@ mod tests {
     #[track_caller]
     fn check(section: &[u8], expected: Result<&[(&str, &[u8])], Fault>) {
         let read = read(&Bytes::copy_from_slice(section));
-        let shown = read
-            .as_ref()
-            .map(|fields| fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect::<Vec<_>>());
+        let shown = read.as_ref().map(|section| {
+            section.fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect::<Vec<_>>()
+        });
         assert_eq!(shown.map_err(|fault| *fault), expected.map(<[_]>::to_vec), "{section:?}");
     }
 

@@ -55,7 +55,8 @@ pub const SLICES_MAX: usize = 16;
 const READY_MAX: usize = 64 * 1024;
 /// A piece so small is copied rather than given a slice of its own.
 const SMALL: usize = 1024;
-/// A text buffer that has grown beyond this is not kept for the next message.
+/// A text buffer has room for a usual head from the start; one that has grown much larger is not kept for the next message.
+const TEXT_ROOM: usize = 1024;
 const TEXT_KEPT: usize = 4 * 1024;
 
 impl Default for Framer {
@@ -68,6 +69,7 @@ impl Framer {
     /// Begins a request, with its head.
     pub fn request(&mut self, head: &Request<()>, framing: Framing) {
         let from = self.text.len();
+        self.text.reserve(TEXT_ROOM);
         self.text.extend_from_slice(head.method().as_str().as_bytes());
         self.text.push(b' ');
         let target = head.uri().path_and_query().map_or("/", PathAndQuery::as_str);
@@ -83,6 +85,7 @@ impl Framer {
     /// Begins an answer, with its head. `tells_length`: a length that is told without such a body, as to a HEAD request.
     pub fn response(&mut self, head: &Response<()>, framing: Framing, tells_length: Option<u64>) {
         let from = self.text.len();
+        self.text.reserve(TEXT_ROOM);
         self.text.extend_from_slice(b"HTTP/1.1 ");
         self.text.extend_from_slice(head.status().as_str().as_bytes());
         self.text.push(b' ');

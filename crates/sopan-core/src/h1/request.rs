@@ -72,15 +72,20 @@ pub fn read(bytes: &Bytes) -> Result<Incoming, BadRequest> {
     let line_end = memchr::memchr(b'\n', bytes).ok_or(BadRequest::new("it has no request line"))?;
     let line = bytes[..line_end].strip_suffix(b"\r").ok_or(Fault::BareLf)?;
     let (method, target, version) = request_line(bytes, line)?;
-    let mut fields = fields::read(&bytes.slice(line_end + 1..))?;
-    refuse_look_alikes(&fields)?;
+    let section = fields::read(&bytes.slice(line_end + 1..))?;
+    if section.has_underscore {
+        refuse_look_alikes(&section.fields)?;
+    }
     let uri = uri(&method, target)?;
-    check_host(&fields, &uri, version)?;
-    let decoder = decoder(&fields, version)?;
+    check_host(&section.fields, &uri, version)?;
+    let decoder = if section.has_framing { decoder(&section.fields, version)? } else { Decoder::Done };
     let is_http_10 = version == Version::HTTP_10;
-    let closes = fields::has_option(&fields, b"close");
-    let keeps = !closes && (!is_http_10 || fields::has_option(&fields, b"keep-alive")) && method != Method::CONNECT;
-    let mut expects_continue = fields.get(EXPECT).is_some_and(is_continue);
+    let keeps = !section.has_option(b"close")
+        && (!is_http_10 || section.has_option(b"keep-alive"))
+        && method != Method::CONNECT;
+    let has_expect = section.has_expect;
+    let mut fields = section.fields;
+    let mut expects_continue = has_expect && fields.get(EXPECT).is_some_and(is_continue);
     if expects_continue && is_http_10 {
         // A client of that age did not mean it, and will not wait (RFC 9110 §10.1.1).
         fields.remove(EXPECT);

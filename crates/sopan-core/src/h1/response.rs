@@ -5,7 +5,7 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use super::body::Decoder;
-use super::fields::{self, Fault};
+use super::fields::{self, Fault, Section};
 
 /// A head that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -48,17 +48,19 @@ impl From<Fault> for HeadError {
 pub fn read(bytes: &Bytes, is_head: bool) -> Result<Incoming, HeadError> {
     let line_end = memchr::memchr(b'\n', bytes).ok_or(HeadError::Garbage("it has no status line"))?;
     let (status, is_http_10) = status_line(&bytes[..line_end])?;
-    let mut headers = fields::read(&bytes.slice(line_end + 1..))?;
-    let (length, is_chunked) = (content_length(&headers)?, is_chunked(&headers, is_http_10)?);
+    let mut section = fields::read(&bytes.slice(line_end + 1..))?;
+    let headers = &mut section.fields;
+    let (length, is_chunked) =
+        if section.has_framing { (content_length(headers)?, is_chunked(headers, is_http_10)?) } else { (None, false) };
     let (decoder, delimits) = framing(length, is_chunked, status, is_head);
     if let Some(length) = length {
-        leave_one_length(&mut headers, length, is_chunked);
+        leave_one_length(headers, length, is_chunked);
     }
-    let keeps = delimits && keeps_alive(&headers, is_http_10);
+    let keeps = delimits && keeps_alive(&section, is_http_10);
     let mut response = Response::new(());
     *response.status_mut() = status;
     // Its version stays what ours is: it speaks of this hop, and an intermediary sends its own (RFC 9110 §2.5).
-    *response.headers_mut() = headers;
+    *response.headers_mut() = section.fields;
     Ok(Incoming { response, decoder, keeps })
 }
 
@@ -146,9 +148,8 @@ fn is_chunked(headers: &HeaderMap, is_http_10: bool) -> Result<bool, HeadError> 
     }
 }
 
-fn keeps_alive(headers: &HeaderMap, is_http_10: bool) -> bool {
-    let closes = fields::has_option(headers, b"close");
-    !closes && (!is_http_10 || fields::has_option(headers, b"keep-alive"))
+fn keeps_alive(section: &Section, is_http_10: bool) -> bool {
+    !section.has_option(b"close") && (!is_http_10 || section.has_option(b"keep-alive"))
 }
 
 #[cfg(test)]

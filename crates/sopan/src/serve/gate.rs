@@ -5,14 +5,20 @@
 
 use std::net::IpAddr;
 
-use http::header::HOST;
+use http::header::{HOST, HeaderValue};
 use http::request::Parts;
 use sopan_core::safety::Hosts;
 use sopan_engine::exchange::Hop;
 
-/// What the line is told of the hop that a request came over.
-pub(super) fn hop(hosts: &Hosts, peer: IpAddr, request: &Parts) -> Hop {
+/// What the line is told of the hop that a request came over. `known`: the host of the connection's last request, if that
+/// was let in.
+pub(super) fn hop(hosts: &Hosts, peer: IpAddr, known: Option<&HeaderValue>, request: &Parts) -> Hop {
     let authority = request.uri.authority().map(|authority| authority.as_str());
-    let denied = hosts.admit(authority, &request.headers).err();
-    Hop { peer: Some(peer), base: request.headers.get(HOST).cloned(), denied }
+    let base = request.headers.get(HOST);
+    let admitted = if authority.is_none() && base.is_some() && base == known {
+        hosts.admit_page(None, &request.headers)
+    } else {
+        hosts.admit(authority, &request.headers)
+    };
+    Hop { peer: Some(peer), base: base.cloned(), denied: admitted.err() }
 }

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use sopan_core::h1::framer::{Framer, Framing, NotAsTold, SLICES_MAX};
 use sopan_core::h1::request::{BadRequest, Incoming};
 use sopan_core::queue::ClientId;
+use sopan_core::safety::Denied;
 use sopan_engine::Interims;
 use sopan_engine::body::Source;
 use sopan_engine::exchange::{self, Answer, Inbound, Tunnel};
@@ -49,7 +50,7 @@ pub(super) struct Wire<'a> {
     inbox: Arc<Mutex<Inbox>>,
     client: ClientId,
     peer: SocketAddr,
-    /// By what name the client of the request under way knows sopan.
+    /// By what name the client knows sopan, if it was let in by that.
     base: Option<HeaderValue>,
     interims: Interims,
     framer: Framer,
@@ -106,8 +107,8 @@ impl<'a> Wire<'a> {
         } else {
             Source::Stream(Box::pin(ClientBody::new(Arc::clone(&self.inbox), decoder, expects_continue)))
         };
-        let hop = gate::hop(self.door.hosts(), self.peer.ip(), &parts);
-        self.base.clone_from(&hop.base);
+        let hop = gate::hop(self.door.hosts(), self.peer.ip(), self.base.as_ref(), &parts);
+        self.base = hop.base.clone().filter(|_| hop.denied != Some(Denied::Host));
         let hop = Some(hop);
         let inbound = Inbound { request: Request::from_parts(parts, source), client, weight: 1, interims, hop };
         let mut call = pin!(exchange::call(self.door.upstream(), inbound));

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use crate::exchange::{Answer, End};
-use crate::refusal::{Failure, Refusal};
+use crate::refusal::Refusal;
 
 /// A request that did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +41,8 @@ impl Error {
                 let message = format!("{reason} from {url}; {why}");
                 Some(Self::Transient { message, status: *status })
             }
-            // A certificate is not mended by waiting.
-            End::GaveUp { reason, failure: Some(Failure::Certificate), .. } => {
+            // A certificate, for one, is not mended by waiting.
+            End::GaveUp { reason, failure: Some(failure), .. } if failure.is_lasting() => {
                 Some(Self::permanent(format!("{reason}, for {url}")))
             }
             End::GaveUp { reason, failure: Some(_), why, .. } => {

@@ -398,7 +398,7 @@ impl<'a> Exchange<'a> {
         }
         self.refund_retry();
         let says_when = self.response.as_ref().is_some_and(|response| response.headers().contains_key(RETRY_AFTER));
-        let is_hopeless = failed.failure == Some(Failure::Certificate)
+        let is_hopeless = failed.failure.is_some_and(Failure::is_lasting)
             || self.response.as_ref().is_some_and(|response| went_in_a_circle(response.headers()));
         let reason = if failed.reason.is_empty() { outcome.to_string() } else { failed.reason };
         let past = self.past();

@@ -32,5 +32,5 @@ pub use interim::Interims;
 pub use sopan_core::hints::parse_retry_after;
 pub use sopan_core::policy::RetryPolicy;
 pub use sopan_core::retry::backoff_delay;
-pub use transport::{Dial, Io, Roots, Stream, Target, TargetError, TlsError, WireError};
+pub use transport::{ClientCertificate, Dial, Io, Roots, Stream, Target, TargetError, TlsError, WireError};
 pub use upstream::{Settings, SetupError, Surroundings, Upstream};

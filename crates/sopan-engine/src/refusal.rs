@@ -3,7 +3,9 @@
 //! A refusal is a problem body (RFC 9457) that says what happened, why and what to do, with a true `Retry-After` where
 //! waiting helps and a `Proxy-Status` (RFC 9209) for programs. It never names keys, tokens or inner hosts.
 
-use std::fmt;
+mod failure;
+
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +16,8 @@ use sopan_core::lane::{self, Cause};
 use sopan_core::safety::Denied;
 
 use crate::body::BodyError;
+pub(crate) use failure::Alert;
+pub use failure::{BadCertificate, Failure};
 
 /// Why sopan answers instead of the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,77 +85,11 @@ pub const REASONS: [&str; 15] = [
     END_OF_THE_LINE,
 ];
 
-/// How an attempt failed without an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// The host's name has no address.
-    Unresolvable,
-    /// Nobody listens there.
-    Refused,
-    /// No way there, or another fault of the network.
-    Unreachable,
-    /// Connecting took longer than `connect_timeout`.
-    ConnectTimeout,
-    /// The certificate was not accepted.
-    Certificate,
-    /// The TLS handshake failed otherwise.
-    Tls,
-    /// The connection broke before the answer's head was complete.
-    Terminated,
-    /// What came was not HTTP.
-    Garbage,
-    /// The answer's head was too large.
-    HeadTooLarge,
-    /// No answer's head came within `attempt_timeout`.
-    ResponseTimeout,
-}
-
-impl Failure {
-    /// The registered error type of RFC 9209 §2.3.
-    fn error_type(self) -> &'static str {
-        match self {
-            Self::Unresolvable => "dns_error",
-            Self::Refused => "connection_refused",
-            Self::Unreachable => "destination_ip_unroutable",
-            Self::ConnectTimeout => "connection_timeout",
-            Self::Certificate => "tls_certificate_error",
-            Self::Tls => "tls_protocol_error",
-            Self::Terminated => "connection_terminated",
-            Self::Garbage => "http_protocol_error",
-            Self::HeadTooLarge => "http_response_header_section_size",
-            Self::ResponseTimeout => "http_response_timeout",
-        }
-    }
-
-    fn status(self) -> StatusCode {
-        match self {
-            Self::ConnectTimeout | Self::ResponseTimeout => StatusCode::GATEWAY_TIMEOUT,
-            _ => StatusCode::BAD_GATEWAY,
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unresolvable => "the name of the upstream has no address",
-            Self::Refused => "the upstream refused the connection",
-            Self::Unreachable => "the upstream cannot be reached",
-            Self::ConnectTimeout => "no connection to the upstream came about in time",
-            Self::Certificate => "the certificate of the upstream was not accepted",
-            Self::Tls => "the TLS handshake with the upstream failed",
-            Self::Terminated => "the upstream closed the connection before it answered",
-            Self::Garbage => "the upstream did not answer in HTTP",
-            Self::HeadTooLarge => "the head of the upstream's answer is too large",
-            Self::ResponseTimeout => "the upstream did not answer in time",
-        })
-    }
-}
-
 /// A refusal in words and numbers.
 struct Problem {
     status: StatusCode,
-    error_type: &'static str,
+    /// The error type for `Proxy-Status`, with its parameters.
+    error: Cow<'static, str>,
     detail: String,
     retry_after: Option<u64>,
 }
@@ -173,7 +111,7 @@ impl Refusal {
         *response.status_mut() = problem.status;
         let fields = response.headers_mut();
         fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Ok(value) = HeaderValue::from_str(&format!("sopan; error={}", problem.error_type)) {
+        if let Ok(value) = HeaderValue::from_str(&format!("sopan; error={}", problem.error)) {
             fields.insert(PROXY_STATUS, value);
         }
         if let Some(seconds) = problem.retry_after {
@@ -214,20 +152,20 @@ impl Refusal {
                 let unknown = unknown("it", outcome_unknown);
                 Problem {
                     status: failure.status(),
-                    error_type: failure.error_type(),
+                    error: failure.proxy_status().into(),
                     detail: format!("{failure}{unknown}{}", seen(last_status)),
                     retry_after: None,
                 }
             }
             Self::NothingKept { last_status } => Problem {
                 status: StatusCode::BAD_GATEWAY,
-                error_type: "http_response_incomplete",
+                error: "http_response_incomplete".into(),
                 detail: format!("the upstream did not answer well{}", seen(last_status)),
                 retry_after: None,
             },
             Self::TotalTimeout { outcome_unknown } => Problem {
                 status: StatusCode::GATEWAY_TIMEOUT,
-                error_type: "http_response_timeout",
+                error: "http_response_timeout".into(),
                 detail: format!(
                     "the time for the whole request (total_timeout) is over{}",
                     unknown("the upstream", outcome_unknown)
@@ -236,13 +174,13 @@ impl Refusal {
             },
             Self::HeadTooLarge { max } => Problem {
                 status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                error_type: "http_request_error",
+                error: "http_request_error".into(),
                 detail: format!("the head of the request is larger than {max} bytes; send fewer or shorter fields"),
                 retry_after: None,
             },
             Self::Unreadable(bad) => Problem {
                 status: bad.status,
-                error_type: "http_request_error",
+                error: "http_request_error".into(),
                 detail: bad.why.to_owned(),
                 retry_after: None,
             },
@@ -251,20 +189,20 @@ impl Refusal {
                     BodyError::Malformed(_) => StatusCode::BAD_REQUEST,
                     BodyError::Broken | BodyError::Silent => StatusCode::REQUEST_TIMEOUT,
                 },
-                error_type: "http_request_error",
+                error: "http_request_error".into(),
                 detail: error.to_string(),
                 retry_after: None,
             },
             Self::Unsupported(what) => Problem {
                 status: StatusCode::NOT_IMPLEMENTED,
-                error_type: "http_request_error",
+                error: "http_request_error".into(),
                 detail: format!("{what} is not passed on"),
                 retry_after: None,
             },
             Self::Denied(denied) => of_door(denied),
             Self::Loop { passes } => Problem {
                 status: StatusCode::BAD_GATEWAY,
-                error_type: "proxy_loop_detected",
+                error: "proxy_loop_detected".into(),
                 detail: format!(
                     "the request has come through sopan {passes} times before (Via): the upstream leads back here; \
                      let --upstream name the API itself"
@@ -299,7 +237,7 @@ fn of_door(denied: Denied) -> Problem {
              somebody's browser; if that page is yours, start sopan with --host NAME for its host",
         ),
     };
-    Problem { status, error_type: "http_request_denied", detail: detail.to_owned(), retry_after: None }
+    Problem { status, error: "http_request_denied".into(), detail: detail.to_owned(), retry_after: None }
 }
 
 fn unknown(who: &str, outcome_unknown: bool) -> String {
@@ -335,7 +273,12 @@ fn of_lane(refusal: lane::Refusal) -> Problem {
             ("destination_unavailable", detail, retry_after)
         }
     };
-    Problem { status: StatusCode::SERVICE_UNAVAILABLE, error_type, detail, retry_after: Some(retry_after) }
+    Problem {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        error: error_type.into(),
+        detail,
+        retry_after: Some(retry_after),
+    }
 }
 
 fn for_cause(cause: Cause) -> &'static str {

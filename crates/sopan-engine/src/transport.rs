@@ -5,6 +5,7 @@
 //! failure is the exchange's business.
 
 mod dial;
+mod fault;
 mod h1;
 mod pool;
 mod race;
@@ -20,12 +21,12 @@ use sopan_core::time::{Instant, nanos};
 
 use crate::clock::Clock;
 pub use dial::{Dial, Io, Stream};
+pub(crate) use fault::{explain, failure, failure_in_use};
 pub use h1::WireError;
 pub(crate) use h1::{Conn, Lost};
 use pool::Pool;
 pub use target::{Target, TargetError};
-pub(crate) use tls::explain;
-pub use tls::{Roots, TlsError};
+pub use tls::{ClientCertificate, Roots, TlsError};
 
 /// Connections to one upstream.
 pub(crate) struct Transport {
@@ -65,8 +66,12 @@ impl Transport {
     }
 
     /// The usual way to the target: TCP, with TLS where its scheme says so.
-    pub(crate) fn tcp(target: &Target, roots: &Roots) -> Result<Arc<dyn Dial>, TlsError> {
-        Ok(Arc::new(dial::TcpDial::new(target, roots)?))
+    pub(crate) fn tcp(
+        target: &Target,
+        roots: &Roots,
+        client: Option<&ClientCertificate>,
+    ) -> Result<Arc<dyn Dial>, TlsError> {
+        Ok(Arc::new(dial::TcpDial::new(target, roots, client)?))
     }
 
     pub(crate) fn target(&self) -> &Target {

@@ -19,7 +19,7 @@ use crate::dispatcher::Dispatcher;
 use crate::event::{Observer, Unobserved};
 use crate::exchange::log::Seldom;
 use crate::jitter::Jitter;
-use crate::transport::{Dial, Roots, Target, TlsError, Transport};
+use crate::transport::{ClientCertificate, Dial, Roots, Target, TlsError, Transport};
 
 /// How an upstream is reached and treated.
 #[derive(Debug, Clone)]
@@ -45,6 +45,8 @@ pub struct Settings {
     pub forwarded: ForwardedPolicy,
     /// Whether links of its answers that point to itself are made to lead back to the client's door; they are.
     pub rewrite_links: bool,
+    /// What it is shown over TLS if it wants to know who asks.
+    pub client_certificate: Option<ClientCertificate>,
 }
 
 impl Settings {
@@ -61,6 +63,7 @@ impl Settings {
             roots: Roots::default(),
             forwarded: ForwardedPolicy::default(),
             rewrite_links: true,
+            client_certificate: None,
         }
     }
 
@@ -137,11 +140,11 @@ impl Upstream {
             return Err(SetupError::Policy(wrong));
         }
         let Settings { target, lane, breaker, retry, connect_timeout, idle_timeout, .. } = settings;
-        let Settings { waits_count, roots, forwarded, rewrite_links, .. } = settings;
+        let Settings { waits_count, roots, client_certificate, forwarded, rewrite_links, .. } = settings;
         let Surroundings { clock, jitter, observer, dial } = around;
         let dial = match dial {
             Some(dial) => dial,
-            None => Transport::tcp(&target, &roots)?,
+            None => Transport::tcp(&target, &roots, client_certificate.as_ref())?,
         };
         let wait_max = lane.wait_max;
         let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));

@@ -309,6 +309,14 @@ pub(crate) struct Connections {
     /// A PEM file of certificate authorities that are trusted beside the system's
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) ca_file: Option<String>,
+    /// A PEM file with the certificate that sopan shows to an API which wants to know its clients (mutual TLS)
+    ///
+    /// The certificates that lead to its authority may follow in the same file. Needs --client-key.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) client_cert: Option<String>,
+    /// A PEM file with the private key of --client-cert, without a passphrase; it is never shown
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) client_key: Option<String>,
 }
 
 #[derive(Args)]

@@ -1,7 +1,5 @@
 //! One attempt: a turn, a connection, and what came of sending.
 
-use std::io;
-
 use sopan_core::breaker::Health;
 use sopan_core::retry::Outcome;
 
@@ -10,7 +8,7 @@ use super::turn::{NoTurn, Stop};
 use super::{Attempt, Exchange, Failed, Next};
 use crate::event::Attempted;
 use crate::refusal::Failure;
-use crate::transport::{ConnectFailure, Lost, WireError, explain};
+use crate::transport::{ConnectFailure, Lost, WireError, explain, failure, failure_in_use};
 
 impl Exchange<'_> {
     /// Waits for a turn, sends, and waits for the answer's head.
@@ -72,7 +70,8 @@ impl Exchange<'_> {
                 lost_attempt(lost)
             }
         };
-        if failed.outcome != Outcome::NotSent {
+        let was_written = !matches!(unanswered, Unanswered::Lost(Lost { sent: false, .. }));
+        if was_written {
             self.settle(Health::of(&failed.outcome), None);
         } else {
             self.unconnected();
@@ -99,29 +98,15 @@ impl Exchange<'_> {
     }
 }
 
-fn unconnected(failure: &ConnectFailure) -> Failed {
-    let (kind, reason) = match failure {
+fn unconnected(why: &ConnectFailure) -> Failed {
+    let (kind, reason) = match why {
         ConnectFailure::TimedOut | ConnectFailure::Deadline => {
             (Failure::ConnectTimeout, "no connection in time".to_owned())
         }
         ConnectFailure::Unresolvable(error) => (Failure::Unresolvable, error.to_string()),
-        ConnectFailure::Io(error) => (of_io(error), explain(error)),
+        ConnectFailure::Io(error) => (failure(error), explain(error)),
     };
     Failed { outcome: Outcome::NotSent, failure: Some(kind), reason: format!("connection failed: {reason}") }
-}
-
-fn of_io(error: &io::Error) -> Failure {
-    if let Some(tls) = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
-        return if matches!(tls, rustls::Error::InvalidCertificate(_)) { Failure::Certificate } else { Failure::Tls };
-    }
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => Failure::Refused,
-        io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
-            Failure::Terminated
-        }
-        io::ErrorKind::TimedOut => Failure::ConnectTimeout,
-        _ => Failure::Unreachable,
-    }
 }
 
 /// What a lost attempt came to.
@@ -129,8 +114,14 @@ fn lost_attempt(lost: &Lost) -> Failed {
     let failure = match &lost.error {
         WireError::HeadTooLarge => Failure::HeadTooLarge,
         WireError::Garbage(_) => Failure::Garbage,
-        WireError::Io(_) | WireError::Closed | WireError::Request(_) => Failure::Terminated,
+        WireError::SpeaksTls => Failure::SpeaksTls,
+        WireError::Io(error) => failure_in_use(error),
+        WireError::Closed | WireError::Request(_) => Failure::Terminated,
     };
-    let outcome = if lost.sent { Outcome::Broken } else { Outcome::NotSent };
-    Failed { outcome, failure: Some(failure), reason: format!("{outcome}: {}", lost.error) }
+    let why = match &lost.error {
+        WireError::Io(error) => explain(error),
+        other => other.to_string(),
+    };
+    let outcome = if lost.sent && !failure.turns_away() { Outcome::Broken } else { Outcome::NotSent };
+    Failed { outcome, failure: Some(failure), reason: format!("{outcome}: {why}") }
 }

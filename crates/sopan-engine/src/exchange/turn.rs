@@ -187,10 +187,13 @@ impl Waiting {
             return Poll::Pending;
         }
         let too_soon = !conn.is_reused() && exchange.now().since(self.held_since) < CLOSED_TOO_SOON;
+        let fault = conn.take_fault();
         self.conn = None;
         self.ticket.ready(false);
         if too_soon {
-            return Poll::Ready(Err(ConnectFailure::Io(io::ErrorKind::ConnectionReset.into())));
+            return Poll::Ready(Err(ConnectFailure::Io(
+                fault.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()),
+            )));
         }
         Poll::Ready(Ok(()))
     }

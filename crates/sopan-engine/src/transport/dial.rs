@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::fault::in_handshake;
 use super::race::race;
 use super::{Target, tls};
 
@@ -59,8 +60,12 @@ pub(crate) struct TcpDial {
 }
 
 impl TcpDial {
-    pub(crate) fn new(target: &Target, roots: &tls::Roots) -> Result<Self, tls::TlsError> {
-        let tls = if target.is_tls() { Some(tls::connector(target.host(), roots)?) } else { None };
+    pub(crate) fn new(
+        target: &Target,
+        roots: &tls::Roots,
+        client: Option<&tls::ClientCertificate>,
+    ) -> Result<Self, tls::TlsError> {
+        let tls = if target.is_tls() { Some(tls::connector(target.host(), roots, client)?) } else { None };
         Ok(Self { host: target.host().to_owned(), port: target.port(), tls })
     }
 
@@ -69,7 +74,10 @@ impl TcpDial {
         tcp.set_nodelay(true)?;
         Ok(match &self.tls {
             None => Stream::Tcp(tcp),
-            Some((connector, name)) => Stream::Tls(Box::new(connector.connect(name.clone(), tcp).await?)),
+            Some((connector, name)) => {
+                let tls = connector.connect(name.clone(), tcp).await.map_err(in_handshake)?;
+                Stream::Tls(Box::new(tls))
+            }
         })
     }
 }

@@ -70,6 +70,8 @@ pub(crate) struct Conn {
     first_write: Option<Instant>,
     has_received: bool,
     reused: bool,
+    /// What its end was, if it was seen before a request was sent.
+    fault: Option<io::Error>,
     timer: Watchdog,
     /// Until when a body is held back at most.
     held_until: Option<Pin<Box<Sleep>>>,
@@ -99,12 +101,22 @@ pub enum WireError {
     /// What came is not HTTP, or it cannot be told where it ends.
     #[error("not an HTTP answer: {0}")]
     Garbage(&'static str),
+    /// What came is TLS (RFC 8446 §5.1), which was not asked for.
+    #[error("what answers there speaks TLS; is the URL to begin with https://?")]
+    SpeaksTls,
     /// The head is larger than is read.
     #[error("the answer's head is too large")]
     HeadTooLarge,
     /// The request's own body broke off.
     #[error(transparent)]
     Request(#[from] crate::body::BodyError),
+}
+
+impl WireError {
+    /// Whether TLS says what happened, by an alert for example.
+    fn is_of_tls(&self) -> bool {
+        matches!(self, Self::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()))
+    }
 }
 
 impl From<HeadError> for WireError {
@@ -132,6 +144,7 @@ impl Conn {
             first_write: None,
             has_received: false,
             reused: false,
+            fault: None,
             timer: Watchdog::default(),
             held_until: None,
         }
@@ -148,11 +161,25 @@ impl Conn {
         let mut byte = [0];
         let mut buf = ReadBuf::new(&mut byte);
         // A task that has used up its share of time would be told "pending" of every connection.
-        let stream = &mut self.stream;
-        let look =
-            unconstrained(poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_read(cx, &mut buf).is_pending())));
+        let Self { stream, fault, .. } = self;
+        let look = unconstrained(poll_fn(|cx| {
+            let read = Pin::new(&mut *stream).poll_read(cx, &mut buf);
+            Poll::Ready(match read {
+                Poll::Pending => true,
+                Poll::Ready(Ok(())) => false,
+                Poll::Ready(Err(error)) => {
+                    *fault = Some(error);
+                    false
+                }
+            })
+        }));
         let is_silent = pin!(look).poll(cx) == Poll::Ready(true);
         is_silent && self.is_idle()
+    }
+
+    /// Why it was found not to be alive, where it says more than that it was closed.
+    pub(crate) fn take_fault(&mut self) -> Option<io::Error> {
+        self.fault.take()
     }
 
     /// The same, and the kernel is asked too: what came while this program did not run, it does not know yet.
@@ -245,7 +272,13 @@ impl Conn {
         .await;
         self.held_until = None;
         self.keeps &= broke.is_none();
-        let answer = answer.map_err(|error| broke.map_or(error, WireError::Io));
+        let answer = answer.map_err(|error| match (error, broke) {
+            // What it said before it left explains more than that it has left.
+            (said @ WireError::Io(_), Some(_)) if said.is_of_tls() => said,
+            (said @ WireError::SpeaksTls, _) => said,
+            (_, Some(broke)) => WireError::Io(broke),
+            (error, None) => error,
+        });
         let is_early = self.first_write.is_none_or(|at| self.clock.now().since(at) < STALE_MAX);
         let stale = self.reused && !self.has_received && is_early;
         self.reused = true;
@@ -356,6 +389,9 @@ impl Conn {
             if self.read.len() > HEAD_BYTES_MAX {
                 return Poll::Ready(Err(WireError::HeadTooLarge));
             }
+            if is_tls(&self.read) {
+                return Poll::Ready(Err(WireError::SpeaksTls));
+            }
             self.scanned = self.read.len();
             match self.poll_read(HEAD_READ, cx) {
                 Poll::Pending => return Poll::Pending,
@@ -420,6 +456,11 @@ impl Conn {
         self.decoder = Decoder::Done;
         error
     }
+}
+
+/// Whether it begins as a record of TLS does, an alert or a handshake: no head of HTTP begins so.
+fn is_tls(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x15 | 0x16, 0x03, ..])
 }
 
 /// Reads into the spare room of a buffer, without clearing it first.

@@ -1,13 +1,15 @@
-//! TLS to upstreams: rustls with one provider, the system's roots, and certificates of one's own beside them; and what
-//! went wrong with it, in words.
+//! TLS to upstreams: rustls with one provider, the system's roots and certificates of one's own beside them, and what a
+//! client shows of itself where the upstream wants to know. What went wrong with it, `fault` says.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::{CertificateError, ClientConfig, OtherError, RootCertStore};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls::client::Resumption;
+use rustls::crypto::CryptoProvider;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::{self, PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::TlsConnector;
 
 /// Which certificate authorities an upstream may be vouched for by.
@@ -15,6 +17,16 @@ use tokio_rustls::TlsConnector;
 pub struct Roots {
     /// A PEM file of authorities that are trusted beside the system's.
     pub ca_file: Option<PathBuf>,
+}
+
+/// What sopan shows of itself to an upstream that wants to know its clients (RFC 8446 §4.4.2). Only the names of the files:
+/// what is in them is read when it is used, and shown nowhere.
+#[derive(Debug, Clone)]
+pub struct ClientCertificate {
+    /// A PEM file with the certificate, and after it those that lead to its authority.
+    pub certificate: PathBuf,
+    /// A PEM file with its private key.
+    pub key: PathBuf,
 }
 
 /// TLS cannot be set up.
@@ -26,6 +38,24 @@ pub enum TlsError {
         /// Which file.
         path: PathBuf,
         /// What is wrong with it.
+        why: String,
+    },
+    /// The client certificate cannot be used.
+    #[error(
+        "the client certificate file {path} cannot be used: {why}; it must hold the client's PEM certificate first"
+    )]
+    ClientCert {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The key of the client certificate cannot be used.
+    #[error("the key file {path} cannot be used: {why}; it must hold the PEM private key of the client certificate")]
+    ClientKey {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it; nothing of what is in it.
         why: String,
     },
     /// Nobody could vouch for any upstream.
@@ -55,60 +85,76 @@ impl Roots {
     }
 }
 
-pub(super) fn connector(host: &str, roots: &Roots) -> Result<(TlsConnector, ServerName<'static>), TlsError> {
-    let name = ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name { host: host.to_owned() })?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(store(roots)?)
-        .with_no_client_auth();
-    Ok((TlsConnector::from(Arc::new(config)), name))
-}
+impl ClientCertificate {
+    /// Whether both files can be used, and belong together; an upstream without TLS never looks at them.
+    ///
+    /// # Errors
+    /// Which file it is, and what is wrong with it.
+    pub fn check(&self) -> Result<(), TlsError> {
+        self.load(&provider()).map(drop)
+    }
 
-/// Why no connection could be made, as people read it. rustls shows some of its errors as Rust writes them.
-pub(crate) fn explain(error: &io::Error) -> String {
-    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        Some(rustls::Error::InvalidCertificate(why)) => {
-            format!("invalid peer certificate: {}", explain_certificate(why))
+    fn load(&self, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+        let of_cert = |why: String| TlsError::ClientCert { path: self.certificate.clone(), why };
+        let of_key = |why: String| TlsError::ClientKey { path: self.key.clone(), why };
+        let chain: Vec<_> = CertificateDer::pem_file_iter(&self.certificate)
+            .and_then(Iterator::collect)
+            .map_err(|e| of_cert(e.to_string()))?;
+        if chain.is_empty() {
+            return Err(of_cert("it holds no certificate".to_owned()));
         }
-        Some(other) => other.to_string(),
-        None => error.to_string(),
+        let key = std::fs::read(&self.key).map_err(|e| of_key(e.to_string()))?;
+        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|e| of_key(no_key(&e, &key)))?;
+        match CertifiedKey::from_der(chain, key, provider) {
+            Ok(pair) => Ok(pair),
+            Err(rustls::Error::InconsistentKeys(_)) => {
+                Err(of_key(format!("it is not the key of the certificate in {}", self.certificate.display())))
+            }
+            // The certificate is read only to compare the keys.
+            Err(rustls::Error::InvalidCertificate(_)) => Err(of_cert("its certificate cannot be read".to_owned())),
+            Err(_) => Err(of_key("its key is of a kind that is not known here".to_owned())),
+        }
     }
 }
 
-fn explain_certificate(error: &CertificateError) -> String {
-    // rustls has no name of its own for it, and shows webpki's.
-    let is_authority = |error: &OtherError| error.0.to_string() == "CaUsedAsEndEntity";
+/// Why there is no key in a file.
+fn no_key(error: &pem::Error, content: &[u8]) -> String {
     match error {
-        CertificateError::UnknownIssuer => {
-            "it is signed by nobody that is trusted; add its authority to those that are (ca_file)".to_owned()
+        pem::Error::NoItemsFound if content.windows(15).any(|part| part == b"BEGIN ENCRYPTED") => {
+            "its key is encrypted; take off the passphrase, and protect the file itself".to_owned()
         }
-        CertificateError::Other(other) if is_authority(other) => {
-            "it is a certificate of an authority (CA:TRUE), which a server must not show".to_owned()
-        }
-        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
-        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "it is signed in a way that is not known here".to_owned()
-        }
-        CertificateError::Other(other) => in_words(&other.0.to_string()),
-        other => in_words(&other.to_string()),
+        pem::Error::NoItemsFound => "it holds no private key".to_owned(),
+        // Some of the others show the line in which they were found.
+        _ => "it is no PEM file".to_owned(),
     }
 }
 
-/// A text as it is, or the words of a name in it that was written for Rust.
-fn in_words(text: &str) -> String {
-    if !text.starts_with(|c: char| c.is_ascii_uppercase()) {
-        return text.to_owned();
-    }
-    let name = text.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or(text);
-    let mut words = String::new();
-    for letter in name.chars() {
-        if letter.is_ascii_uppercase() && !words.is_empty() {
-            words.push(' ');
+fn provider() -> CryptoProvider {
+    rustls::crypto::aws_lc_rs::default_provider()
+}
+
+pub(super) fn connector(
+    host: &str,
+    roots: &Roots,
+    client: Option<&ClientCertificate>,
+) -> Result<(TlsConnector, ServerName<'static>), TlsError> {
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name { host: host.to_owned() })?;
+    let provider = Arc::new(provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(store(roots)?);
+    let mut config = match client {
+        None => config.with_no_client_auth(),
+        Some(client) => {
+            let shown = SingleCertAndKey::from(client.load(&provider)?);
+            let mut config = config.with_client_cert_resolver(Arc::new(shown));
+            // A resumed session takes over who the client was, and nobody looks at its certificate again.
+            config.resumption = Resumption::disabled();
+            config
         }
-        words.push(letter.to_ascii_lowercase());
-    }
-    words
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok((TlsConnector::from(Arc::new(config)), name))
 }
 
 fn store(roots: &Roots) -> Result<RootCertStore, TlsError> {
@@ -134,76 +180,4 @@ fn add_file(store: &mut RootCertStore, path: &Path) -> Result<(), TlsError> {
         count += 1;
     }
     if count == 0 { Err(fail("it holds no certificate".to_owned())) } else { Ok(()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, date_time_ymd};
-    use rustls::client::WebPkiServerVerifier;
-    use rustls_pki_types::UnixTime;
-
-    use super::*;
-
-    /// What is said of a certificate for `localhost` that signs itself, by who asks for this name.
-    fn said_of(change: impl FnOnce(&mut CertificateParams), is_trusted: bool, name: &'static str) -> String {
-        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let shown = params.self_signed(&key).unwrap();
-        params.distinguished_name.push(DnType::CommonName, "another authority");
-        let trusted = if is_trusted { shown.clone() } else { params.self_signed(&key).unwrap() };
-        let mut roots = RootCertStore::empty();
-        roots.add(trusted.der().clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
-        let name = ServerName::try_from(name).unwrap();
-        let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_773_144_000));
-        let error = rustls::client::danger::ServerCertVerifier::verify_server_cert(
-            &*verifier,
-            shown.der(),
-            &[],
-            &name,
-            &[],
-            now,
-        );
-        explain(&io::Error::other(error.unwrap_err()))
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_certificate_is_told_in_words() {
-        let is_authority = |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let has_expired = |params: &mut CertificateParams| {
-            (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2021, 1, 1));
-        };
-        for (said, expected) in [
-            (said_of(|_| {}, false, "localhost"), "it is signed by nobody that is trusted; add its authority"),
-            (said_of(is_authority, true, "localhost"), "it is a certificate of an authority (CA:TRUE), which a server"),
-            (said_of(|_| {}, true, "other"), "certificate not valid for name \"other\"; certificate is only valid for"),
-            (said_of(has_expired, true, "localhost"), "certificate expired: verification time"),
-        ] {
-            assert!(said.starts_with(&format!("invalid peer certificate: {expected}")), "{said}");
-        }
-    }
-
-    #[test]
-    fn no_error_is_shown_as_rust_writes_it() {
-        let unsupported = CertificateError::UnsupportedSignatureAlgorithmContext {
-            signature_algorithm_id: vec![1],
-            supported_algorithms: vec![],
-        };
-        let other = |error| CertificateError::Other(OtherError(Arc::new(error)));
-        for (error, expected) in [
-            (CertificateError::BadSignature, "bad signature"),
-            (CertificateError::UnhandledCriticalExtension, "unhandled critical extension"),
-            (unsupported, "it is signed in a way that is not known here"),
-            (other(webpki::Error::PathLenConstraintViolated), "path len constraint violated"),
-            (other(webpki::Error::TrailingData(webpki::DerTypeId::Certificate)), "trailing data"),
-        ] {
-            let said = explain(&io::Error::other(rustls::Error::InvalidCertificate(error)));
-            assert_eq!(said, format!("invalid peer certificate: {expected}"));
-        }
-        for error in [io::Error::other("as it is"), io::Error::other(rustls::Error::General("as it is".to_owned()))] {
-            assert!(explain(&error).ends_with("as it is"));
-        }
-    }
 }

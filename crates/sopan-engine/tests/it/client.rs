@@ -314,8 +314,8 @@ async fn an_upstream_that_cannot_be_reached_is_a_transient_error() {
 async fn a_certificate_that_is_not_accepted_is_a_permanent_error() {
     let unknown = || io::Error::other(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer));
     let client = builder(Nowhere(unknown)).build().unwrap();
-    let text = "connection failed: invalid peer certificate: it is signed by nobody that is trusted; add its authority \
-                to those that are (ca_file), for http://api.test/x";
+    let text = "connection failed: invalid peer certificate: it is signed by nobody that is trusted, perhaps \
+                by itself; add its authority to those that are (ca_file), for http://api.test/x";
     is_permanent(client.get_json::<Vec<u32>>("/x").await, text, None);
 }
 

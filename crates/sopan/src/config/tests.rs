@@ -88,6 +88,9 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
     assert_eq!(format!("{:?}", fake.settings), format!("{:?}", sopan_fake::Settings::default()));
 }
 
+/// In place of the value of a flag that needs another one beside it.
+const ELSEWHERE: &str = "ELSEWHERE";
+
 const SERVE: &[Effect<Serve>] = &[
     ("--upstream", "https://api.test/v2", |s| s.upstream.target.to_string() == "https://api.test/v2"),
     ("--listen", "[::1]:0", |s| s.listen.to_string() == "[::1]:0"),
@@ -146,6 +149,9 @@ const SERVE: &[Effect<Serve>] = &[
     ("--connect-timeout", "250ms", |s| s.upstream.connect_timeout == Duration::from_millis(250)),
     ("--idle-timeout", "7s", |c| (c.upstream.idle_timeout, c.idle_timeout) == (s(7), s(7))),
     ("--ca-file", "CERTIFICATE", |s| s.upstream.roots.ca_file.is_some()),
+    // Each needs the other, so they are looked at together elsewhere.
+    ("--client-cert", ELSEWHERE, |_| true),
+    ("--client-key", ELSEWHERE, |_| true),
 ];
 
 #[test]
@@ -153,7 +159,7 @@ fn every_flag_of_serve_has_its_effect() {
     assert_eq!(flags_in(SERVE.iter().map(|(flag, ..)| *flag)), flags_of("serve"));
     let ca = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&ca, CERTIFICATE).unwrap();
-    for (flag, value, effect) in SERVE {
+    for (flag, value, effect) in SERVE.iter().filter(|(_, value, _)| *value != ELSEWHERE) {
         let value = if *value == "CERTIFICATE" { ca.path().to_str().unwrap() } else { value };
         let typed = if value.is_empty() { &[*flag][..] } else { &[*flag, value] };
         let serve = try_serve(typed).unwrap_or_else(|wrong| panic!("{flag} {value}: {wrong}"));
@@ -392,7 +398,7 @@ const UPSTREAM_GRAMMAR: &str = "write for example https://api.example.com or htt
 
 #[test]
 fn every_wrong_value_is_told_with_flag_value_and_what_is_allowed() {
-    let table = WRONG_SERVE.iter().map(|(flag, ..)| *flag).chain(["--ca-file", "--open"]);
+    let table = WRONG_SERVE.iter().map(|(flag, ..)| *flag).chain(["--ca-file", "--open", "--client-cert", "--client-key"]);
     assert_eq!(flags_in(table), flags_of("serve"));
     for (flag, value, why, grammar) in WRONG_SERVE {
         let expected = match why.replace("GRAMMAR", grammar) {
@@ -482,6 +488,57 @@ fn an_upstream_that_is_the_proxy_itself_is_refused() {
             }
         }
     }
+}
+
+#[test]
+fn a_client_certificate_comes_with_its_key() {
+    let file = |content: &str| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), content).unwrap();
+        file
+    };
+    let pair = || {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    };
+    let ((certificate, key), (_, other)) = (pair(), pair());
+    let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+    let broken = key.replacen("MI", "?!", 1);
+    let (empty, no_pem) = ("it holds no", "it is no PEM file");
+    for (certificate, key, flag, why) in [
+        (&certificate, &key, "", ""),
+        (&key, &key, "--client-cert", "it holds no certificate"),
+        (&String::new(), &key, "--client-cert", empty),
+        (&certificate, &certificate, "--client-key", "it holds no private key"),
+        (&certificate, &String::new(), "--client-key", empty),
+        (&certificate, &encrypted, "--client-key", "its key is encrypted; take off the passphrase"),
+        (&certificate, &broken, "--client-key", no_pem),
+        (&certificate, &other, "--client-key", "it is not the key of the certificate in "),
+    ] {
+        let (certificate, key) = (file(certificate), file(key));
+        let (cert_path, key_path) = (certificate.path().to_str().unwrap(), key.path().to_str().unwrap());
+        let result = try_serve(&["--client-cert", cert_path, "--client-key", key_path]);
+        let (kind, path) = if flag == "--client-cert" { ("client certificate", cert_path) } else { ("key", key_path) };
+        match result {
+            Ok(serve) => assert!(flag.is_empty() && serve.upstream.client_certificate.is_some(), "{why}"),
+            Err(wrong) => {
+                let said = wrong.to_string();
+                let begin = format!("error: {flag}: the {kind} file {path} cannot be used: {why}");
+                assert!(said.starts_with(&begin) && said.contains("; it must hold the "), "{said}");
+                // Nothing of a key is shown.
+                assert!(!said.contains("MI") && said.lines().count() == 1, "{said}");
+            }
+        }
+    }
+    check(
+        try_serve(&["--client-cert", "f"]).err(),
+        &["--client-cert: it needs the private key too; add --client-key FILE"],
+    );
+    check(
+        try_serve(&["--client-key", "f"]).err(),
+        &["--client-key: it needs the certificate too; add --client-cert FILE"],
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use sopan_core::policy::{BreakerPolicy, JitterKind, LanePolicy, Limit, OnLongRetryAfter, RetryPolicy, parse_duration};
-use sopan_engine::{Roots, Settings, Target};
+use sopan_engine::{ClientCertificate, Roots, Settings, Target, TlsError};
 
 use super::read::{Check, count, decimal, one_of, or_word, positive, size, switch};
 use crate::cli;
@@ -163,5 +163,24 @@ pub(super) fn connections(check: &mut Check, typed: &cli::Connections, settings:
         // Checked here, since an upstream without TLS would never look at it.
         check.take("--ca-file", roots.check());
         settings.roots = roots;
+    }
+    client_certificate(check, typed, settings);
+}
+
+/// Both files or neither, and they belong together.
+fn client_certificate(check: &mut Check, typed: &cli::Connections, settings: &mut Settings) {
+    const CERT: &str = "--client-cert";
+    const KEY: &str = "--client-key";
+    let (certificate, key) = match (&typed.client_cert, &typed.client_key) {
+        (None, None) => return,
+        (Some(certificate), Some(key)) => (certificate.into(), key.into()),
+        (Some(_), None) => return check.note(CERT, "it needs the private key too; add --client-key FILE"),
+        (None, Some(_)) => return check.note(KEY, "it needs the certificate too; add --client-cert FILE"),
+    };
+    let client = ClientCertificate { certificate, key };
+    match client.check() {
+        Ok(()) => settings.client_certificate = Some(client),
+        Err(error @ TlsError::ClientKey { .. }) => check.note(KEY, error),
+        Err(error) => check.note(CERT, error),
     }
 }

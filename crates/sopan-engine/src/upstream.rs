@@ -47,6 +47,8 @@ pub struct Settings {
     pub rewrite_links: bool,
     /// What it is shown over TLS if it wants to know who asks.
     pub client_certificate: Option<ClientCertificate>,
+    /// Whether HTTP/2 is spoken where it is offered over TLS; default true.
+    pub http2: bool,
 }
 
 impl Settings {
@@ -64,6 +66,7 @@ impl Settings {
             forwarded: ForwardedPolicy::default(),
             rewrite_links: true,
             client_certificate: None,
+            http2: true,
         }
     }
 
@@ -140,16 +143,16 @@ impl Upstream {
             return Err(SetupError::Policy(wrong));
         }
         let Settings { target, lane, breaker, retry, connect_timeout, idle_timeout, .. } = settings;
-        let Settings { waits_count, roots, client_certificate, forwarded, rewrite_links, .. } = settings;
+        let Settings { waits_count, roots, client_certificate, http2, forwarded, rewrite_links, .. } = settings;
         let Surroundings { clock, jitter, observer, dial } = around;
         let dial = match dial {
             Some(dial) => dial,
-            None => Transport::tcp(&target, &roots, client_certificate.as_ref())?,
+            None => Transport::tcp(&target, &roots, client_certificate.as_ref(), http2)?,
         };
         let wait_max = lane.wait_max;
         let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));
         let dispatcher = Arc::new(Dispatcher::new(lane, clock));
-        let transport = Arc::new(Transport::new(target, dial, connect_timeout, idle_timeout, clock));
+        let transport = Arc::new(Transport::new(target, dial, http2, connect_timeout, idle_timeout, clock));
         let (pace, sweep) =
             (Dispatcher::run(Arc::downgrade(&dispatcher)), Transport::sweep(Arc::downgrade(&transport)));
         let budget = Arc::new(ReplayBudget::new(retry.replay_bytes_total));

@@ -306,6 +306,9 @@ pub(crate) struct Connections {
     /// How long a connection is kept without a request, and how long either body may be silent
     #[arg(long, value_name = "DURATION", default_value = "60s", hide_short_help = true)]
     pub(crate) idle_timeout: String,
+    /// Whether HTTP/2 is spoken with an API that offers it over TLS
+    #[arg(long, value_name = "on|off", default_value = "on", hide_short_help = true)]
+    pub(crate) http2: String,
     /// A PEM file of certificate authorities that are trusted beside the system's
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) ca_file: Option<String>,

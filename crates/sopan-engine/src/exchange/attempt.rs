@@ -61,7 +61,7 @@ impl Exchange<'_> {
                 Failed { outcome: Outcome::TimedOut, failure: Some(Failure::ResponseTimeout), reason: String::new() }
             }
             Unanswered::Lost(lost) => {
-                let repeatable = !lost.sent || self.is_repeatable();
+                let repeatable = !lost.sent || lost.unprocessed || self.is_repeatable();
                 if lost.stale && repeatable && self.body.is_replayable() {
                     self.story.attempts -= 1;
                     self.upstream.observer.attempted(Attempted::Stale);
@@ -116,12 +116,13 @@ fn lost_attempt(lost: &Lost) -> Failed {
         WireError::Garbage(_) => Failure::Garbage,
         WireError::SpeaksTls => Failure::SpeaksTls,
         WireError::Io(error) => failure_in_use(error),
-        WireError::Closed | WireError::Request(_) => Failure::Terminated,
+        WireError::Closed | WireError::Reset(_) | WireError::Left(_) | WireError::Request(_) => Failure::Terminated,
     };
     let why = match &lost.error {
         WireError::Io(error) => explain(error),
         other => other.to_string(),
     };
-    let outcome = if lost.sent && !failure.turns_away() { Outcome::Broken } else { Outcome::NotSent };
+    let is_unseen = !lost.sent || lost.unprocessed || failure.turns_away();
+    let outcome = if is_unseen { Outcome::NotSent } else { Outcome::Broken };
     Failed { outcome, failure: Some(failure), reason: format!("{outcome}: {why}") }
 }

@@ -14,7 +14,7 @@ use super::turn::Stop;
 use super::{Answer, End, Exchange, Failed, Past};
 use crate::event::Attempted;
 use crate::refusal::Refusal;
-use crate::transport::Conn;
+use crate::transport::{Conn, h1};
 
 impl Exchange<'_> {
     /// There is no turn, or no time for one: the failure in hand goes to the caller, if there is one.
@@ -94,7 +94,9 @@ impl Exchange<'_> {
         };
         let end = self.end(verdict);
         self.log_end(&end);
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS
+            && let Conn::Http1(conn) = *conn
+        {
             return self.switch(response, conn, end);
         }
         let named_by_connection = self.make_ours(&mut response);
@@ -111,14 +113,14 @@ impl Exchange<'_> {
     }
 
     /// The upstream has switched protocols. That ends the exchange: what flows from here on is nobody's request.
-    fn switch(&mut self, mut response: Response<()>, conn: Box<Conn>, end: End) -> Answer {
+    fn switch(&mut self, mut response: Response<()>, conn: h1::Conn, end: End) -> Answer {
         let chosen: Vec<_> = response.headers().get_all(UPGRADE).iter().cloned().collect();
         self.make_ours(&mut response);
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
         for protocol in chosen {
             response.headers_mut().append(UPGRADE, protocol);
         }
-        let tunnel = Some(Tunnel::new(*conn));
+        let tunnel = Some(Tunnel::new(conn));
         Answer { tunnel, ..self.finish(response.map(|()| None), end) }
     }
 }

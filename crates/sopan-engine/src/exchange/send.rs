@@ -2,13 +2,13 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use http::Response;
 use tokio::task::coop::has_budget_remaining;
 
 use super::Exchange;
-use crate::transport::Lost;
+use crate::transport::{Conn, Lost};
 
 /// No answer's head came.
 #[derive(Debug)]
@@ -36,15 +36,28 @@ impl Exchange<'_> {
         let mut attempt_ends = begun.after(upstream.retry.attempt_timeout);
         let mut timer = conn.take_timer();
         let result = {
-            let mut answer = pin!(conn.send(head, body.attempt(), interims.as_ref(), |at| {
+            let (attempt, interims) = (body.attempt(), interims.as_ref());
+            let written = |at| {
                 story.sent = Some(at);
                 turn.written(at);
                 if let Some(past) = past {
                     past.withdrawn = None;
                 }
-            }));
+            };
+            let (one, shared) = match &mut **conn {
+                Conn::Http1(conn) => (Some(conn.send(head, attempt, interims, written)), None),
+                // Boxed, so that it does not make every waiting request larger.
+                Conn::Http2(conn) => (None, Some(Box::pin(conn.send(head, attempt, interims, written)))),
+            };
+            let (mut one, mut shared) = (pin!(one), shared);
+            let mut poll_answer = |cx: &mut Context<'_>| match (one.as_mut().as_pin_mut(), &mut shared) {
+                (Some(one), _) => one.poll(cx),
+                (None, Some(shared)) => shared.as_mut().poll(cx),
+                // It is one or the other.
+                (None, None) => Poll::Pending,
+            };
             poll_fn(|cx| {
-                if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+                if let Poll::Ready(answer) = poll_answer(cx) {
                     return Poll::Ready(answer.map_err(Unanswered::Lost));
                 }
                 loop {

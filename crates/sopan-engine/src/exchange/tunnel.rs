@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::transport::{Conn, Stream};
+use crate::transport::{Stream, h1};
 
 /// Bytes to and from the upstream, of whatever protocol was agreed on. Dropping it closes the connection.
 pub struct Tunnel {
@@ -18,7 +18,7 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
-    pub(super) fn new(conn: Conn) -> Self {
+    pub(super) fn new(conn: h1::Conn) -> Self {
         let (early, stream) = conn.into_tunnel();
         Self { early, stream }
     }

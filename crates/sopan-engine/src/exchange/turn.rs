@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::EXPECT;
+use http::header::{EXPECT, UPGRADE};
 use sopan_core::lane::{self, Visit};
 use sopan_core::time::Instant;
 
@@ -15,7 +15,7 @@ use super::{Exchange, Next};
 use crate::body::{Body, BodyError};
 use crate::clock::Timer;
 use crate::dispatcher::{Entered, News, Ticket, Turn};
-use crate::transport::{Conn, ConnectFailure, Transport};
+use crate::transport::{Conn, ConnectFailure, Transport, Wanted};
 
 /// Why an exchange gets no turn.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +47,7 @@ impl Exchange<'_> {
     /// Waits for a turn, and has a connection when it comes.
     pub(super) async fn turn(&mut self, next: Next) -> Result<(), NoTurn> {
         let Next { mut visit, since, fresh, .. } = next;
+        let wanted = Wanted { fresh, switches: self.head.headers().contains_key(UPGRADE) };
         loop {
             let begun = self.now();
             match self.upstream.dispatcher.enter(self.entry(since), visit) {
@@ -54,14 +55,14 @@ impl Exchange<'_> {
                 Entered::Go(turn) => self.turn = Some(turn),
                 Entered::Wait(ticket) => {
                     self.story.waiting_since = Some(begun);
-                    let result = Waiting::new(ticket, &self.upstream.transport, fresh, begun).wait(self).await;
+                    let result = Waiting::new(ticket, &self.upstream.transport, wanted, begun).wait(self).await;
                     self.waited(true);
                     let (turn, conn) = result?;
                     (self.turn, self.conn) = (Some(turn), conn);
                 }
             }
             if self.conn.is_none() {
-                self.conn = Some(self.connect(fresh).await?);
+                self.conn = Some(self.connect(wanted).await?);
             }
             if !self.turn.as_ref().is_some_and(Turn::is_revoked) {
                 return Ok(());
@@ -73,8 +74,8 @@ impl Exchange<'_> {
     }
 
     /// A connection for a turn that has come already.
-    async fn connect(&self, fresh: bool) -> Result<Box<Conn>, NoTurn> {
-        let conn = self.upstream.transport.connection(fresh, self.deadline).await;
+    async fn connect(&self, wanted: Wanted) -> Result<Box<Conn>, NoTurn> {
+        let conn = self.upstream.transport.connection(wanted, self.deadline).await;
         match conn {
             Ok(conn) => {
                 self.note_connect_time(&conn);
@@ -98,7 +99,7 @@ type Connecting = Pin<Box<dyn Future<Output = Result<Box<Conn>, ConnectFailure>>
 struct Waiting {
     ticket: Ticket,
     transport: Arc<Transport>,
-    fresh: bool,
+    wanted: Wanted,
     connecting: Option<Connecting>,
     conn: Option<Box<Conn>>,
     /// Since when it has the connection.
@@ -112,9 +113,9 @@ struct Waiting {
 const CLOSED_TOO_SOON: Duration = Duration::from_secs(1);
 
 impl Waiting {
-    fn new(ticket: Ticket, transport: &Arc<Transport>, fresh: bool, now: Instant) -> Self {
+    fn new(ticket: Ticket, transport: &Arc<Transport>, wanted: Wanted, now: Instant) -> Self {
         let transport = Arc::clone(transport);
-        Self { ticket, transport, fresh, connecting: None, conn: None, held_since: now, timer: None }
+        Self { ticket, transport, wanted, connecting: None, conn: None, held_since: now, timer: None }
     }
 
     async fn wait(mut self, exchange: &Exchange<'_>) -> Result<(Turn, Option<Box<Conn>>), NoTurn> {
@@ -166,8 +167,8 @@ impl Waiting {
     }
 
     fn prepare(&mut self) {
-        let (transport, fresh) = (Arc::clone(&self.transport), self.fresh);
-        self.connecting = Some(Box::pin(async move { transport.connection(fresh, None).await }));
+        let (transport, wanted) = (Arc::clone(&self.transport), self.wanted);
+        self.connecting = Some(Box::pin(async move { transport.connection(wanted, None).await }));
     }
 
     /// Ready when the connection has come, or has gone; whether it gets another now is for the lane to say.

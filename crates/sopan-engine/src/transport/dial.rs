@@ -24,6 +24,11 @@ use super::{Target, tls};
 pub trait Dial: fmt::Debug + Send + Sync + 'static {
     /// A new connection, ready to carry HTTP.
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>>;
+
+    /// The same where nothing but HTTP/1.1 will do.
+    fn dial_http_1(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
+        self.dial()
+    }
 }
 
 /// A connection's bytes.
@@ -34,6 +39,8 @@ pub enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
     /// Anything else: a pipe in memory, a tunnel.
     Other(Box<dyn Io>),
+    /// The same where HTTP/2 has been agreed on, and not HTTP/1.1.
+    Http2(Box<dyn Io>),
 }
 
 /// Bytes both ways.
@@ -48,6 +55,7 @@ impl fmt::Debug for Stream {
             Self::Tcp(_) => "Tcp",
             Self::Tls(_) => "Tls",
             Self::Other(_) => "Other",
+            Self::Http2(_) => "Http2",
         })
     }
 }
@@ -56,7 +64,22 @@ impl fmt::Debug for Stream {
 pub(crate) struct TcpDial {
     host: String,
     port: u16,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<Tls>,
+}
+
+/// What TLS to an upstream takes.
+struct Tls {
+    name: ServerName<'static>,
+    /// Offers HTTP/2 too, unless it is switched off.
+    any: TlsConnector,
+    http_1: TlsConnector,
+}
+
+/// Which versions of HTTP are offered to an upstream over TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Offer {
+    Any,
+    Http1,
 }
 
 impl TcpDial {
@@ -64,21 +87,31 @@ impl TcpDial {
         target: &Target,
         roots: &tls::Roots,
         client: Option<&tls::ClientCertificate>,
+        http2: bool,
     ) -> Result<Self, tls::TlsError> {
-        let tls = if target.is_tls() { Some(tls::connector(target.host(), roots, client)?) } else { None };
+        let tls = if target.is_tls() {
+            let (config, name) = tls::config(target.host(), roots, client)?;
+            let offering = |protocols: &[&[u8]]| {
+                let mut config = config.clone();
+                config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+                TlsConnector::from(Arc::new(config))
+            };
+            let http_1 = offering(&[b"http/1.1"]);
+            let any = if http2 { offering(&[b"h2", b"http/1.1"]) } else { http_1.clone() };
+            Some(Tls { name, any, http_1 })
+        } else {
+            None
+        };
         Ok(Self { host: target.host().to_owned(), port: target.port(), tls })
     }
 
-    async fn connect(&self) -> io::Result<Stream> {
+    async fn connect(&self, offer: Offer) -> io::Result<Stream> {
         let tcp = self.connect_tcp().await?;
         tcp.set_nodelay(true)?;
-        Ok(match &self.tls {
-            None => Stream::Tcp(tcp),
-            Some((connector, name)) => {
-                let tls = connector.connect(name.clone(), tcp).await.map_err(in_handshake)?;
-                Stream::Tls(Box::new(tls))
-            }
-        })
+        let Some(Tls { name, any, http_1 }) = &self.tls else { return Ok(Stream::Tcp(tcp)) };
+        let connector = if offer == Offer::Any { any } else { http_1 };
+        let tls = connector.connect(name.clone(), tcp).await.map_err(in_handshake)?;
+        Ok(Stream::Tls(Box::new(tls)))
     }
 }
 
@@ -94,7 +127,11 @@ impl TcpDial {
 
 impl Dial for TcpDial {
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
-        Box::pin(self.connect())
+        Box::pin(self.connect(Offer::Any))
+    }
+
+    fn dial_http_1(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
+        Box::pin(self.connect(Offer::Http1))
     }
 }
 
@@ -108,9 +145,22 @@ impl<D: Dial + ?Sized> Dial for Arc<D> {
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
         (**self).dial()
     }
+
+    fn dial_http_1(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
+        (**self).dial_http_1()
+    }
 }
 
 impl Stream {
+    /// Whether HTTP/2 has been agreed on (RFC 7301).
+    pub(super) fn is_http_2(&self) -> bool {
+        match self {
+            Self::Tls(tls) => tls.get_ref().1.alpn_protocol() == Some(b"h2"),
+            Self::Http2(_) => true,
+            Self::Tcp(_) | Self::Other(_) => false,
+        }
+    }
+
     /// Whether the kernel has nothing to read, not even an end. Over TLS there may be more than answers, so it is not asked.
     pub(super) fn is_silent(&self) -> bool {
         match self {
@@ -131,7 +181,7 @@ macro_rules! each {
         match $self.get_mut() {
             Stream::Tcp(s) => Pin::new(s).$method($($arg),*),
             Stream::Tls(s) => Pin::new(s).$method($($arg),*),
-            Stream::Other(s) => Pin::new(s).$method($($arg),*),
+            Stream::Other(s) | Stream::Http2(s) => Pin::new(s).$method($($arg),*),
         }
     };
 }
@@ -159,7 +209,7 @@ impl AsyncWrite for Stream {
         match self {
             Self::Tcp(s) => s.is_write_vectored(),
             Self::Tls(s) => s.is_write_vectored(),
-            Self::Other(s) => s.is_write_vectored(),
+            Self::Other(s) | Self::Http2(s) => s.is_write_vectored(),
         }
     }
 

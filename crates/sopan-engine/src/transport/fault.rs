@@ -5,6 +5,7 @@
 //! HTTP is to TLS a message of an unknown kind. What follows from a failure is the exchange's business.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::{CertificateError, InvalidMessage, OtherError};
@@ -15,6 +16,17 @@ use crate::refusal::{Alert, BadCertificate, Failure};
 #[derive(Debug, thiserror::Error)]
 #[error("closed in the TLS handshake")]
 pub(super) struct ClosedInHandshake;
+
+/// An error that several are told of.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(super) struct Kept(Arc<io::Error>);
+
+impl Kept {
+    pub(super) fn error(error: Arc<io::Error>) -> io::Error {
+        io::Error::new(error.kind(), Self(error))
+    }
+}
 
 /// Marks what went wrong in a handshake, where it does not say so by itself.
 pub(super) fn in_handshake(error: io::Error) -> io::Error {
@@ -43,6 +55,8 @@ pub(crate) fn failure(error: &io::Error) -> Failure {
             Failure::Terminated
         }
         io::ErrorKind::TimedOut => Failure::ConnectTimeout,
+        // Not TLS, so it is HTTP/2 that was agreed to and is not spoken.
+        io::ErrorKind::InvalidData => Failure::Garbage,
         _ => Failure::Unreachable,
     }
 }
@@ -62,8 +76,12 @@ pub(crate) fn explain(error: &io::Error) -> String {
     of_tls(error).map_or_else(|| error.to_string(), explain_tls)
 }
 
-fn of_tls(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref()?.downcast_ref()
+pub(super) fn of_tls(error: &io::Error) -> Option<&rustls::Error> {
+    let inner = error.get_ref()?;
+    match inner.downcast_ref::<Kept>() {
+        Some(Kept(kept)) => of_tls(kept),
+        None => inner.downcast_ref(),
+    }
 }
 
 fn tls_failure(error: &rustls::Error) -> Failure {
@@ -182,8 +200,6 @@ fn in_words(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, date_time_ymd};
     use rustls::RootCertStore;
     use rustls::client::WebPkiServerVerifier;
@@ -302,6 +318,15 @@ mod tests {
         ] {
             assert_eq!(failure_in_use(&kind.into()), expected);
         }
+    }
+
+    #[test]
+    fn an_error_that_several_are_told_of_stays_what_it_is() {
+        let alert = || rustls::Error::AlertReceived(rustls::AlertDescription::UnknownCA);
+        let kept = Kept::error(Arc::new(io::Error::new(io::ErrorKind::InvalidData, alert())));
+        assert_eq!((failure(&kept), explain(&kept)), (Failure::TlsAlert(48), explain(&io::Error::other(alert()))));
+        let kept = Kept::error(Arc::new(io::ErrorKind::ConnectionReset.into()));
+        assert_eq!((failure(&kept), &*explain(&kept)), (Failure::Terminated, "connection reset"));
     }
 
     #[test]

@@ -30,24 +30,25 @@ use tokio::task::coop::unconstrained;
 use tokio::time::Sleep;
 
 use super::dial::Stream;
+use super::lost::{Lost, WireError};
 use crate::body::AttemptBody;
 use crate::clock::{Clock, Watchdog};
 use crate::interim::Interims;
 use encode::Encoder;
 
 /// Interim answers (1xx) to one request; more say nothing and never end.
-const INTERIM_MAX: u32 = 100;
+pub(super) const INTERIM_MAX: u32 = 100;
 /// What is read at once of a head, and of a body.
 const HEAD_READ: usize = 8 * 1024;
 const BODY_READ: usize = 64 * 1024;
 
 /// How long the body of a request that says `Expect: 100-continue` is held back for an upstream that says nothing: it may
 /// not know the expectation (RFC 9110 §10.1.1).
-const CONTINUE_MAX: Duration = Duration::from_secs(1);
+pub(super) const CONTINUE_MAX: Duration = Duration::from_secs(1);
 
 /// A connection that was closed while it was idle tells so at once when it is used again, in one round trip. Whatever
 /// ends later had the request, and may have worked on it.
-const STALE_MAX: Duration = Duration::from_secs(1);
+pub(super) const STALE_MAX: Duration = Duration::from_secs(1);
 
 /// A connection that carries one request at a time.
 pub(crate) struct Conn {
@@ -75,57 +76,6 @@ pub(crate) struct Conn {
     timer: Watchdog,
     /// Until when a body is held back at most.
     held_until: Option<Pin<Box<Sleep>>>,
-}
-
-/// An attempt that got no answer's head.
-#[derive(Debug)]
-pub(crate) struct Lost {
-    /// Whether a byte of the request was written.
-    pub(crate) sent: bool,
-    /// Whether the connection had been idle, said nothing to this request and was lost at once: most likely it was
-    /// closed just as it was used again, which says nothing about the upstream.
-    pub(crate) stale: bool,
-    /// What went wrong.
-    pub(crate) error: WireError,
-}
-
-/// What can go wrong on a connection.
-#[derive(Debug, thiserror::Error)]
-pub enum WireError {
-    /// The connection failed.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// It was closed before the message was complete.
-    #[error("closed before the answer was complete")]
-    Closed,
-    /// What came is not HTTP, or it cannot be told where it ends.
-    #[error("not an HTTP answer: {0}")]
-    Garbage(&'static str),
-    /// What came is TLS (RFC 8446 §5.1), which was not asked for.
-    #[error("what answers there speaks TLS; is the URL to begin with https://?")]
-    SpeaksTls,
-    /// The head is larger than is read.
-    #[error("the answer's head is too large")]
-    HeadTooLarge,
-    /// The request's own body broke off.
-    #[error(transparent)]
-    Request(#[from] crate::body::BodyError),
-}
-
-impl WireError {
-    /// Whether TLS says what happened, by an alert for example.
-    fn is_of_tls(&self) -> bool {
-        matches!(self, Self::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()))
-    }
-}
-
-impl From<HeadError> for WireError {
-    fn from(error: HeadError) -> Self {
-        match error {
-            HeadError::Garbage(why) => Self::Garbage(why),
-            HeadError::TooLarge => Self::HeadTooLarge,
-        }
-    }
 }
 
 impl Conn {
@@ -282,7 +232,7 @@ impl Conn {
         let is_early = self.first_write.is_none_or(|at| self.clock.now().since(at) < STALE_MAX);
         let stale = self.reused && !self.has_received && is_early;
         self.reused = true;
-        answer.map_err(|error| Lost { sent: self.first_write.is_some(), stale, error })
+        answer.map_err(|error| Lost { sent: self.first_write.is_some(), unprocessed: false, stale, error })
     }
 
     /// The next piece of the answer's body; none at its end.

@@ -15,8 +15,9 @@ use parking_lot::Mutex;
 use sopan_core::time::Instant;
 use tokio::net::TcpStream;
 
+use super::conn::Conn;
 use super::dial::Stream;
-use super::h1::Conn;
+use super::h1;
 use crate::clock::Clock;
 
 /// A connection that was used within this time is as the runtime knows it. After a longer rest the kernel is asked, which
@@ -127,11 +128,12 @@ impl Pool {
         if !conn.is_movable() {
             return Some(conn);
         }
+        let Conn::Http1(conn) = *conn else { return None };
         let stream = match conn.into_stream() {
             Stream::Tcp(tcp) => Stream::Tcp(TcpStream::from_std(tcp.into_std().ok()?).ok()?),
             other => other,
         };
-        Some(Box::new(Conn::reused(stream, self.clock)))
+        Some(Box::new(Conn::Http1(h1::Conn::reused(stream, self.clock))))
     }
 
     fn own_shelf(&self) -> usize {
@@ -191,7 +193,8 @@ mod tests {
     }
 
     fn line(clock: Clock, looked: impl Fn() + Send + Sync + 'static) -> Box<Conn> {
-        Box::new(Conn::new(Stream::Other(Box::new(Line(Box::new(looked)))), clock))
+        let stream = Stream::Other(Box::new(Line(Box::new(looked))));
+        Box::new(Conn::Http1(h1::Conn::new(stream, clock)))
     }
 
     fn address(conn: &Conn) -> usize {

@@ -10,7 +10,6 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::TlsConnector;
 
 /// Which certificate authorities an upstream may be vouched for by.
 #[derive(Debug, Clone, Default)]
@@ -133,17 +132,18 @@ fn provider() -> CryptoProvider {
     rustls::crypto::aws_lc_rs::default_provider()
 }
 
-pub(super) fn connector(
+/// What TLS to this host takes, but for the protocols that are offered on it.
+pub(super) fn config(
     host: &str,
     roots: &Roots,
     client: Option<&ClientCertificate>,
-) -> Result<(TlsConnector, ServerName<'static>), TlsError> {
+) -> Result<(ClientConfig, ServerName<'static>), TlsError> {
     let name = ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name { host: host.to_owned() })?;
     let provider = Arc::new(provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(store(roots)?);
-    let mut config = match client {
+    let config = match client {
         None => config.with_no_client_auth(),
         Some(client) => {
             let shown = SingleCertAndKey::from(client.load(&provider)?);
@@ -153,8 +153,7 @@ pub(super) fn connector(
             config
         }
     };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok((TlsConnector::from(Arc::new(config)), name))
+    Ok((config, name))
 }
 
 fn store(roots: &Roots) -> Result<RootCertStore, TlsError> {

@@ -9,6 +9,7 @@ mod client;
 mod fairness;
 mod hold;
 mod hop;
+mod http2;
 mod pacing;
 mod pool;
 mod queue;

@@ -5,6 +5,7 @@
 //! [`Bench::door`] puts an HTTP server in front of it, for what only a client on a wire can do.
 
 pub(crate) mod door;
+pub(crate) mod http2;
 pub(crate) mod lines;
 pub(crate) mod log;
 
@@ -26,7 +27,7 @@ use sopan_engine::event::{Attempted, Event, Observer};
 use sopan_engine::exchange::{self, Answer, End, Hop, Inbound};
 use sopan_engine::jitter::Jitter;
 use sopan_engine::refusal::Refusal;
-use sopan_engine::{Settings, Surroundings, Target, Upstream};
+use sopan_engine::{Dial, Settings, Surroundings, Target, Upstream};
 use sopan_fake::script;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -84,12 +85,28 @@ impl Bench {
     ) -> Self {
         let upstream = Arc::new(script::Upstream::in_process(script));
         let lines = Arc::new(Lines::new(Arc::clone(&upstream), plan));
+        Self::start(upstream, lines, None, change)
+    }
+
+    /// One whose connections are made in another way; its scripted upstream is never asked.
+    fn dialling(dial: Option<Arc<dyn Dial>>, change: impl FnOnce(&mut Settings)) -> Self {
+        let upstream = Arc::new(script::Upstream::in_process(|_| script::Answer::nothing().close()));
+        let lines = Arc::new(Lines::new(Arc::clone(&upstream), |_| Line::Refused));
+        Self::start(upstream, lines, dial, change)
+    }
+
+    fn start(
+        upstream: Arc<script::Upstream>,
+        lines: Arc<Lines>,
+        dial: Option<Arc<dyn Dial>>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let seen = Arc::<Seen>::default();
         let around = Surroundings {
             clock: Clock::paused(wall()),
             jitter: Jitter::seeded(1),
             observer: Arc::clone(&seen) as _,
-            dial: Some(Arc::clone(&lines) as _),
+            dial: Some(dial.unwrap_or_else(|| Arc::clone(&lines) as _)),
         };
         let mut settings = settings();
         change(&mut settings);

@@ -71,7 +71,7 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
     assert_eq!(serve.upstream.retry, RetryPolicy::default());
     assert_eq!(serve.upstream.breaker, BreakerPolicy::default());
     assert_eq!((serve.upstream.connect_timeout, serve.upstream.idle_timeout), (s(5), s(60)));
-    assert!(serve.upstream.waits_count && serve.upstream.roots.ca_file.is_none());
+    assert!(serve.upstream.waits_count && serve.upstream.http2 && serve.upstream.roots.ca_file.is_none());
     assert_eq!((serve.header_timeout, serve.idle_timeout, serve.drain), (s(10), s(60), s(10)));
     assert_eq!((serve.hosts, serve.upstream.forwarded), (Hosts::default(), ForwardedPolicy::Off));
     assert!(serve.upstream.rewrite_links);
@@ -148,6 +148,7 @@ const SERVE: &[Effect<Serve>] = &[
     ("--replay-bytes-total", "1GB", |s| s.upstream.retry.replay_bytes_total == 1_000_000_000),
     ("--connect-timeout", "250ms", |s| s.upstream.connect_timeout == Duration::from_millis(250)),
     ("--idle-timeout", "7s", |c| (c.upstream.idle_timeout, c.idle_timeout) == (s(7), s(7))),
+    ("--http2", "off", |s| !s.upstream.http2),
     ("--ca-file", "CERTIFICATE", |s| s.upstream.roots.ca_file.is_some()),
     // Each needs the other, so they are looked at together elsewhere.
     ("--client-cert", ELSEWHERE, |_| true),
@@ -393,12 +394,14 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ("--replay-bytes-total", "1.5GiB", "is not a size; GRAMMAR", SIZE_GRAMMAR),
     ("--connect-timeout", "0", "is zero; allowed is more than zero", ""),
     ("--idle-timeout", "0ms", "is zero; allowed is more than zero", ""),
+    ("--http2", "maybe", "is not allowed; write one of on, off", ""),
 ];
 const UPSTREAM_GRAMMAR: &str = "write for example https://api.example.com or http://127.0.0.1:8765/v2";
 
 #[test]
 fn every_wrong_value_is_told_with_flag_value_and_what_is_allowed() {
-    let table = WRONG_SERVE.iter().map(|(flag, ..)| *flag).chain(["--ca-file", "--open", "--client-cert", "--client-key"]);
+    let table =
+        WRONG_SERVE.iter().map(|(flag, ..)| *flag).chain(["--ca-file", "--open", "--client-cert", "--client-key"]);
     assert_eq!(flags_in(table), flags_of("serve"));
     for (flag, value, why, grammar) in WRONG_SERVE {
         let expected = match why.replace("GRAMMAR", grammar) {

@@ -158,6 +158,7 @@ fn status(text: &str) -> Result<StatusCode, String> {
 pub(super) fn connections(check: &mut Check, typed: &cli::Connections, settings: &mut Settings) {
     check.set(&mut settings.connect_timeout, "--connect-timeout", &typed.connect_timeout, positive);
     check.set(&mut settings.idle_timeout, "--idle-timeout", &typed.idle_timeout, positive);
+    check.set(&mut settings.http2, "--http2", &typed.http2, switch);
     if let Some(file) = &typed.ca_file {
         let roots = Roots { ca_file: Some(file.into()) };
         // Checked here, since an upstream without TLS would never look at it.

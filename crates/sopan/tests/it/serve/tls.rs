@@ -1,6 +1,7 @@
 //! Upstreams over TLS, vouched for by an authority of the test's own.
 
 mod faults;
+mod http2;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -43,16 +44,22 @@ impl Authority {
     /// A server that shows a certificate for these names.
     pub(super) fn acceptor(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> TlsAcceptor {
         let (certificate, key) = self.certify(names, change);
-        self.accept(rustls::ALL_VERSIONS, |builder| builder.with_no_client_auth(), &certificate, key)
+        self.accept(rustls::ALL_VERSIONS, |builder| builder.with_no_client_auth(), &[], &certificate, key)
+    }
+
+    /// A server that agrees to the first of these protocols that is offered, and takes nobody else.
+    pub(super) fn agreeing(&self, protocols: &[&[u8]]) -> TlsAcceptor {
+        let (certificate, key) = self.certify(&["localhost"], unchanged);
+        self.accept(rustls::ALL_VERSIONS, |builder| builder.with_no_client_auth(), protocols, &certificate, key)
     }
 
     /// A server that wants to see certificates of clients that this authority signed.
-    fn wary(&self, version: &'static rustls::SupportedProtocolVersion) -> TlsAcceptor {
+    fn wary(&self, version: &'static rustls::SupportedProtocolVersion, protocols: &[&[u8]]) -> TlsAcceptor {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build().unwrap();
         let (certificate, key) = self.certify(&["localhost"], unchanged);
-        self.accept(&[version], |builder| builder.with_client_cert_verifier(verifier), &certificate, key)
+        self.accept(&[version], |builder| builder.with_client_cert_verifier(verifier), protocols, &certificate, key)
     }
 
     fn certify(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> (Certificate, KeyPair) {
@@ -66,12 +73,15 @@ impl Authority {
         &self,
         versions: &[&'static rustls::SupportedProtocolVersion],
         clients: impl FnOnce(ConfigBuilder<ServerConfig, WantsVerifier>) -> ConfigBuilder<ServerConfig, WantsServerCert>,
+        protocols: &[&[u8]],
         certificate: &Certificate,
         key: KeyPair,
     ) -> TlsAcceptor {
         let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions).unwrap();
         let chain = vec![certificate.der().clone()];
-        TlsAcceptor::from(Arc::new(clients(builder).with_single_cert(chain, PrivateKeyDer::from(key)).unwrap()))
+        let mut config = clients(builder).with_single_cert(chain, PrivateKeyDer::from(key)).unwrap();
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        TlsAcceptor::from(Arc::new(config))
     }
 
     /// The flags of a client that this authority has signed, and the files that they name.

@@ -179,7 +179,7 @@ fn an_upstream_that_wants_to_know_its_clients_is_shown_a_certificate() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let ((known, _files), (unknown, _others)) = (authority.client(), stranger.client());
     for version in rustls::ALL_VERSIONS {
-        let secure = Secure::start(authority.wary(version), |_| Answer::json(200, "{}"));
+        let secure = Secure::start(authority.wary(version, &[]), |_| Answer::json(200, "{}"));
         let url = format!("https://localhost:{}", secure.port);
         let with = |client: &[String]| Serve::start(&url, &flags(&[&[authority.flag()][..], client].concat()));
         let proxy = with(&known);
@@ -205,5 +205,11 @@ fn an_upstream_that_wants_to_know_its_clients_is_shown_a_certificate() {
             );
         }
         assert_eq!(secure.upstream.arrivals(), 1);
+
+        // Over HTTP/2 it is turned away before it has asked at all.
+        let secure = Secure::start(authority.wary(version, &[b"h2"]), |_| Answer::json(200, "{}"));
+        let proxy = Serve::start(&format!("https://localhost:{}", secure.port), &flags(&[authority.flag()]));
+        let detail = proxy.get("/x").problem().1;
+        assert!(detail.contains("the upstream ended TLS with the alert `"), "{detail}");
     }
 }

@@ -13,6 +13,7 @@ mod gate;
 mod inbox;
 mod io;
 mod phase;
+mod tunnel;
 mod wire;
 mod workers;
 

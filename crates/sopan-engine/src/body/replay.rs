@@ -102,7 +102,8 @@ impl Replay {
         }
         let frame = if self.kept { self.pieces.walk() } else { self.take_next() };
         self.note_move();
-        Poll::Ready(frame.map(Ok))
+        // One that broke off never ends: whoever asks again must not take it for whole.
+        Poll::Ready(frame.map(Ok).or_else(|| self.error.map(Err)))
     }
 
     pub(super) fn poll_read_ahead(&mut self, cx: &mut Context<'_>, mut room: impl FnMut(u64) -> bool) -> Poll<()> {

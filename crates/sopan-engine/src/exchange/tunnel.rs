@@ -24,6 +24,13 @@ impl Tunnel {
     }
 }
 
+impl Tunnel {
+    /// Lets the connection end with a reset, so that its end is not taken for one in order.
+    pub fn reset_at_end(&self) {
+        self.stream.reset_at_end();
+    }
+}
+
 impl AsyncRead for Tunnel {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.early.is_empty() {

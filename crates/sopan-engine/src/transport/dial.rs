@@ -161,6 +161,17 @@ impl Stream {
         }
     }
 
+    /// Lets the connection end with a reset, where there is such a thing.
+    pub(crate) fn reset_at_end(&self) {
+        let tcp = match self {
+            Self::Tcp(tcp) => tcp,
+            Self::Tls(tls) => tls.get_ref().0,
+            Self::Http2(_) | Self::Other(_) => return,
+        };
+        // A socket that refuses it has ended already.
+        let _ = tcp.set_zero_linger();
+    }
+
     /// Whether the kernel has nothing to read, not even an end. Over TLS there may be more than answers, so it is not asked.
     pub(super) fn is_silent(&self) -> bool {
         match self {

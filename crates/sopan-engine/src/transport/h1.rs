@@ -68,6 +68,8 @@ pub(crate) struct Conn {
     decoder: Decoder,
     /// Whether the connection may carry another request after this one.
     keeps: bool,
+    /// Whether its request broke off: not a byte more of it may go, lest it look whole.
+    is_spoilt: bool,
     first_write: Option<Instant>,
     has_received: bool,
     reused: bool,
@@ -91,6 +93,7 @@ impl Conn {
             unflushed: false,
             decoder: Decoder::Done,
             keeps: true,
+            is_spoilt: false,
             first_write: None,
             has_received: false,
             reused: false,
@@ -139,7 +142,7 @@ impl Conn {
 
     /// Whether its last answer has been read to the end, and nothing else.
     pub(crate) fn is_idle(&self) -> bool {
-        self.keeps && self.decoder.is_done() && self.is_sent() && self.read.is_empty()
+        self.keeps && !self.is_spoilt && self.decoder.is_done() && self.is_sent() && self.read.is_empty()
     }
 
     /// Whether all of the request has gone.
@@ -197,14 +200,15 @@ impl Conn {
             if self.held_until.as_mut().is_some_and(|sleep| sleep.as_mut().poll(cx).is_ready()) {
                 self.release_body();
             }
-            let mut wrote = if broke.is_some() { Poll::Pending } else { self.poll_request(cx) };
+            let mut wrote = self.poll_request(cx);
             if !told && let Some(at) = self.first_write {
                 told = true;
                 written(at);
             }
             let was_held = self.encoder.is_held();
             let answer = self.poll_head(head, interims, cx);
-            if was_held && !self.encoder.is_held() && answer.is_pending() && broke.is_none() {
+            // Asked for it, the client must hear of that, even if the answer is here already.
+            if was_held && !self.encoder.is_held() && !self.is_spoilt {
                 wrote = self.poll_request(cx);
             }
             match (answer, wrote) {
@@ -212,7 +216,6 @@ impl Conn {
                 // answer can be read: only an end without an answer is the failure, and that end is on its way too.
                 (Poll::Pending, Poll::Ready(Err(WireError::Io(error)))) => {
                     broke = Some(error);
-                    self.abandon_request();
                     Poll::Pending
                 }
                 (Poll::Pending, Poll::Ready(Err(error))) => Poll::Ready(Err(error)),
@@ -221,7 +224,6 @@ impl Conn {
         })
         .await;
         self.held_until = None;
-        self.keeps &= broke.is_none();
         let answer = answer.map_err(|error| match (error, broke) {
             // What it said before it left explains more than that it has left.
             (said @ WireError::Io(_), Some(_)) if said.is_of_tls() => said,
@@ -239,10 +241,7 @@ impl Conn {
     pub(crate) fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WireError>>> {
         if !self.is_sent() {
             // The answer goes on whatever becomes of the request's body; the connection does not.
-            if let Poll::Ready(Err(_)) = self.poll_request(cx) {
-                self.keeps = false;
-                self.abandon_request();
-            }
+            let _ = self.poll_request(cx);
         }
         loop {
             match self.decoder.decode(&mut self.read) {
@@ -277,8 +276,21 @@ impl Conn {
         self.decoder.left()
     }
 
-    /// Writes what it can of the request, and sees to it that it leaves.
+    /// Writes what it can of the request. One that fails, its own body or the way there, is written no further.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WireError>> {
+        if self.is_spoilt {
+            return Poll::Pending;
+        }
+        let wrote = self.poll_write(cx);
+        if let Poll::Ready(Err(_)) = wrote {
+            self.encoder.abandon();
+            (self.unflushed, self.is_spoilt) = (false, true);
+        }
+        wrote
+    }
+
+    /// Writes what it can of the request, and sees to it that it leaves.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WireError>> {
         let Self { encoder, unflushed, stream, first_write, clock, .. } = self;
         let wrote = encoder.poll(cx, |cx, slices| {
             let poll = match slices {
@@ -299,11 +311,6 @@ impl Conn {
             self.unflushed = false;
         }
         wrote
-    }
-
-    fn abandon_request(&mut self) {
-        self.encoder.abandon();
-        self.unflushed = false;
     }
 
     /// The body is held back no more.
@@ -448,5 +455,48 @@ mod tests {
             let kept = kept(length).await;
             assert!(kept <= HEAD_READ && (kept > 1_000) == keeps, "{kept} bytes after {length}");
         }
+    }
+
+    /// A chunk, and then a failure, as often as it is asked.
+    struct Breaks(bool);
+
+    impl http_body::Body for Breaks {
+        type Data = Bytes;
+        type Error = crate::body::BodyError;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            let is_first = !std::mem::replace(&mut self.0, true);
+            let broken = crate::body::BodyError::Broken;
+            Poll::Ready(Some(is_first.then(|| Frame::data(Bytes::from_static(b"hello"))).ok_or(broken)))
+        }
+    }
+
+    /// The answer and the body's failure are seen at the same moment: the answer goes on, the request never looks whole.
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_given_no_end() {
+        let (ours, mut theirs) = tokio::io::duplex(1024 * 1024);
+        let mut conn = Conn::new(Stream::Other(Box::new(ours)), Clock::system());
+        theirs.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await.unwrap();
+        let bounds = crate::body::Bounds {
+            replay_bytes_max: 1024,
+            budget: std::sync::Arc::new(crate::body::ReplayBudget::new(1024)),
+            idle_timeout: Duration::from_secs(60),
+            clock: Clock::system(),
+        };
+        let source = crate::body::Source::Stream(Box::pin(Breaks(false)));
+        let body = crate::body::Body::new(source, Vec::new(), &bounds);
+        let head = Request::new(());
+        conn.send(&head, body.attempt(), None, |_| {}).await.map_err(|lost| lost.error).unwrap();
+        while let Some(frame) = poll_fn(|cx| conn.poll_body(cx)).await {
+            frame.unwrap();
+        }
+        assert!(!conn.is_idle());
+        drop(conn);
+        let mut sent = String::new();
+        theirs.read_to_string(&mut sent).await.unwrap();
+        assert!(!sent.contains("0\r\n\r\n"), "{sent:?}");
     }
 }

@@ -14,8 +14,6 @@ use sopan_core::safety::Hosts;
 use sopan_core::time::Instant;
 use sopan_engine::Upstream;
 use sopan_engine::clock::{Clock, Watchdog};
-use sopan_engine::exchange::Tunnel;
-use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::coop::unconstrained;
@@ -23,8 +21,9 @@ use tokio::task::coop::unconstrained;
 use super::client::Clients;
 use super::drain::Drain;
 use super::inbox::Inbox;
-use super::io::{Raw, Socket};
+use super::io::Socket;
 use super::phase::{Phase, Timeouts};
+use super::tunnel::pass_through;
 use super::wire::{End, Wire};
 use crate::config;
 
@@ -97,7 +96,6 @@ pub(super) async fn serve(accepted: Accepted) {
     let inbox = Arc::new(Mutex::new(Inbox::new(Arc::clone(&socket))));
     match requests(&door, &socket, &inbox, peer).await {
         End::Closed => {}
-        End::Reset => socket.reset_at_end(),
         End::Lingers => linger(&socket, &inbox).await,
         End::Switched(tunnel) => Box::pin(pass_through(&socket, &inbox, tunnel)).await,
     }
@@ -149,12 +147,4 @@ async fn linger(socket: &Socket, inbox: &Mutex<Inbox>) {
     if socket.end_writing().is_ok() {
         let _ = tokio::time::timeout(LINGER_MAX, poll_fn(|cx| inbox.lock().poll_rest(cx))).await;
     }
-}
-
-/// Passes bytes both ways until both sides have ended. Silence is their business; only a side that is gone is not waited for.
-async fn pass_through(socket: &Arc<Socket>, inbox: &Mutex<Inbox>, mut tunnel: Tunnel) {
-    socket.keep_alive();
-    let mut raw = Raw { early: inbox.lock().take_read(), socket: Arc::clone(socket) };
-    // How it ends is told to each side by its own connection's end.
-    let _ = copy_bidirectional(&mut raw, &mut tunnel).await;
 }

@@ -104,9 +104,15 @@ impl Socket {
         rustix::net::shutdown(&self.stream, Shutdown::Write).map_err(Into::into)
     }
 
-    /// Lets the connection end with a reset, for a client who could take an orderly end for the end of the answer.
+    /// Lets the connection end with a reset, whoever ends it, for a client who could take an orderly end for the end of the
+    /// answer.
     pub(super) fn reset_at_end(&self) {
         let _ = sockopt::set_socket_linger(&self.stream, Some(std::time::Duration::ZERO));
+    }
+
+    /// Lets the connection end in order again.
+    pub(super) fn close_at_end(&self) {
+        let _ = sockopt::set_socket_linger(&self.stream, None);
     }
 
     /// Has the kernel look now and then whether the other side is still there.

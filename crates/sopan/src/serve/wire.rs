@@ -37,8 +37,6 @@ pub(super) enum End {
     Closed,
     /// The client may still be sending, and must be able to read the answer before it hears that nobody listens.
     Lingers,
-    /// The client must not take the end for the answer's.
-    Reset,
     /// Another protocol was agreed on.
     Switched(Tunnel),
 }
@@ -83,12 +81,14 @@ impl<'a> Wire<'a> {
     async fn serve(&mut self, incoming: Incoming) -> Option<End> {
         let asked = Asked::new(incoming.request.method(), incoming.request.version(), incoming.keeps);
         let Ok(Answer { response, tunnel, .. }) = self.answer(incoming).await else { return Some(End::Closed) };
+        if self.inbox.lock().asks_for_body() {
+            self.framer.response(&go_on(), Framing::Done, None);
+        }
         let goes_on = poll_fn(|cx| Poll::Ready(self.can_go_on(cx))).await;
         let asked = Asked { keeps: asked.keeps && goes_on && !self.socket.is_closing(), ..asked };
-        let (framing, keeps, sent) = self.pass_on(response, &asked).await;
+        let (keeps, sent) = self.pass_on(response, &asked).await;
         match (sent, tunnel) {
             (Ok(()), Some(tunnel)) => Some(End::Switched(tunnel)),
-            (Err(_), _) if framing == Framing::Close => Some(End::Reset),
             (Err(_), _) => Some(End::Closed),
             (Ok(()), None) if keeps && !self.socket.is_closing() => None,
             (Ok(()), None) if goes_on && self.inbox.lock().is_empty() && !self.socket.has_unread() => Some(End::Closed),
@@ -146,8 +146,8 @@ impl<'a> Wire<'a> {
         if is_free { inbox.ends(cx) } else { inbox.is_at_end() }
     }
 
-    /// Sends an answer; answers how its end is told, and whether another may follow.
-    async fn pass_on<B>(&mut self, response: Response<B>, asked: &Asked) -> (Framing, bool, io::Result<()>)
+    /// Sends an answer; answers whether another may follow.
+    async fn pass_on<B>(&mut self, response: Response<B>, asked: &Asked) -> (bool, io::Result<()>)
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -156,9 +156,16 @@ impl<'a> Wire<'a> {
             self.framer.response(&interim, Framing::Done, None);
         }
         let (body, framing, keeps) = answer::begin(&mut self.framer, response, asked, self.door.wall());
+        if framing == Framing::Close {
+            // However this ends before its time, the client must not take that for the answer's end.
+            self.socket.reset_at_end();
+        }
         let mut sending = Sending { body, failed: None };
         let sent = poll_fn(|cx| sending.poll(&mut self.framer, self.socket, cx)).await;
-        (framing, keeps, sent)
+        if framing == Framing::Close && sent.is_ok() {
+            self.socket.close_at_end();
+        }
+        (keeps, sent)
     }
 
     /// Answers what cannot be read as a request, which is the last of its connection.
@@ -166,8 +173,8 @@ impl<'a> Wire<'a> {
         self.socket.phase.request();
         let response = exchange::refuse_unread(self.door.upstream(), bad).map(Full::new);
         match self.pass_on(response, &Asked::unreadable()).await {
-            (_, _, Ok(())) => End::Lingers,
-            (_, _, Err(_)) => End::Closed,
+            (_, Ok(())) => End::Lingers,
+            (_, Err(_)) => End::Closed,
         }
     }
 }

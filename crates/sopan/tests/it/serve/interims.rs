@@ -57,11 +57,15 @@ fn a_body_is_asked_for_when_the_upstream_asks() {
     let upstream = Scripted::start(move |request| match &*request.target {
         "/refuses" => Answer::status(413).early().close(),
         "/asks" => Answer::raw("").early().sleep(Duration::from_millis(300)).send(go_on).read_body().send(OK),
+        "/hasty" => Answer::raw(go_on.to_owned() + "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            .early()
+            .read_body()
+            .send("2\r\nok\r\n0\r\n\r\n"),
         "/late" => Answer::raw("").early().sleep(Duration::from_secs(2)).send(go_on).read_body().send(OK),
         _ => Answer::raw("").early().read_body().send(OK),
     });
     let proxy = Serve::start(&upstream.url(), UNLIMITED);
-    for target in ["/asks", "/late", "/silent"] {
+    for target in ["/asks", "/hasty", "/late", "/silent"] {
         let mut client = proxy.connect();
         client.send(request("PUT", target, EXPECTS));
         client.sees(go_on);
@@ -80,7 +84,7 @@ fn a_body_is_asked_for_when_the_upstream_asks() {
     client.send(request("PUT", "/silent", EXPECTS) + "hello");
     assert_eq!(client.reply().interim, [0_u16; 0]);
     assert_eq!(upstream.unclean(), [""; 0]);
-    for number in 1..=5 {
+    for number in 1..=6 {
         let got = upstream.request(number);
         let body = if got.target == "/refuses" { "" } else { "hello" };
         assert_eq!((got.field("expect"), &*got.body), (Some("100-continue"), body.as_bytes()), "{}", got.target);

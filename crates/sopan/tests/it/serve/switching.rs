@@ -1,12 +1,12 @@
 //! Other protocols: a tunnel once both sides have agreed, and not a byte before (RFC 9110 §7.8).
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 
 use super::door::{Serve, UNLIMITED};
-use super::wire::{Client, request};
+use super::wire::{Client, Closed, Leave, request};
 use crate::support::PATIENCE;
 
 const WEBSOCKET: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
@@ -88,7 +88,7 @@ fn after_101_bytes_flow_both_ways_and_each_side_ends_for_itself() {
         client.sees(&text);
     }
     // The client has no more to say, and still listens.
-    let socket = client.leave(super::wire::Leave::HalfClose).unwrap();
+    let socket = client.leave(Leave::HalfClose).unwrap();
     let mut rest = Vec::new();
     upstream.read_to_end(&mut rest).unwrap();
     assert_eq!(rest, b"");
@@ -97,6 +97,45 @@ fn after_101_bytes_flow_both_ways_and_each_side_ends_for_itself() {
     let mut client = Client::over(socket);
     client.sees("to the end");
     client.closed();
+}
+
+/// A tunnel that is open, and both its ends.
+fn opened(peer: &Peer) -> (Client, TcpStream) {
+    let mut client = peer.proxy.connect();
+    client.send(request("GET", "/chat", WEBSOCKET));
+    let (mut upstream, _) = peer.accept();
+    upstream.write_all(SWITCHING).unwrap();
+    assert_eq!(client.reply_without_body().status(), 101);
+    (client, upstream)
+}
+
+#[test]
+fn a_side_that_breaks_off_does_not_look_as_if_it_had_closed() {
+    let peer = Peer::start();
+    let (mut client, upstream) = opened(&peer);
+    rustix::net::sockopt::set_socket_linger(&upstream, Some(std::time::Duration::ZERO)).unwrap();
+    drop(upstream);
+    assert_eq!(client.closed(), Closed::Reset);
+    let (client, mut upstream) = opened(&peer);
+    client.leave(Leave::Reset);
+    assert_eq!(upstream.read(&mut [0; 9]).map_err(|error| error.kind()), Err(ErrorKind::ConnectionReset));
+}
+
+#[test]
+fn what_was_said_before_the_end_is_heard_also_by_one_who_keeps_talking() {
+    const LAST: usize = 3_000_000;
+    let peer = Peer::start();
+    let (mut client, mut upstream) = opened(&peer);
+    upstream.write_all(&vec![b'z'; LAST]).unwrap();
+    // It reads nothing any more, so what the client says from here on is refused.
+    drop(upstream);
+    let mut read = 0;
+    while read < LAST {
+        client.try_send("p");
+        let length = client.some(4096).len();
+        assert!(length > 0, "it ended after {read} bytes");
+        read += length;
+    }
 }
 
 #[test]

@@ -251,6 +251,14 @@ impl Client {
         }
     }
 
+    /// The next bytes, at most so many; none at the end.
+    pub(super) fn some(&mut self, max: usize) -> Vec<u8> {
+        if self.read.is_empty() && self.more().unwrap_or(0) == 0 {
+            return Vec::new();
+        }
+        self.take(max.min(self.read.len()))
+    }
+
     fn read_bytes(&mut self, mut left: usize, into: &mut Vec<u8>) -> Option<()> {
         while left > 0 {
             if self.read.is_empty() {

@@ -127,6 +127,18 @@ fn what_does_not_finish_in_time_is_cut_off() {
     assert!(lines.last().unwrap().ends_with(last), "{lines:?}");
 }
 
+/// Its end would be the answer's, so it must not be an orderly one.
+#[test]
+fn what_is_cut_off_for_http_1_0_is_reset() {
+    let upstream = one_event();
+    let proxy = Serve::start(&upstream.url(), &["--rate unlimited", "--drain 100ms"]);
+    let mut client = proxy.connect();
+    client.send("GET /x HTTP/1.0\r\n\r\n");
+    client.sees("data: 1\n\n");
+    proxy.program.signal("TERM");
+    assert_eq!(client.closed(), Closed::Reset);
+}
+
 #[test]
 fn a_second_signal_ends_at_once() {
     for (first, second) in [("TERM", "TERM"), ("INT", "INT"), ("TERM", "INT")] {

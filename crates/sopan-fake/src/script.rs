@@ -36,6 +36,7 @@ pub use answer::{Answer, Step};
 use connection::Live;
 use record::{Book, Records};
 pub use record::{Connection, Farewell, Gone, Request, Sent};
+pub(crate) use wire::BEYOND_ASCII;
 
 /// Decides, as soon as a request's head is in, what is done with it.
 type Script = dyn Fn(&Request) -> Answer + Send + Sync;

@@ -24,6 +24,10 @@ pub enum Step {
     Reset,
     /// Says no more and reads all that comes, until the peer goes.
     Hang,
+    /// From here on this is no HTTP: writes down what comes and sends it back, until the peer has closed its half.
+    Echo,
+    /// Closes the sending half and goes on reading.
+    Fin,
 }
 
 /// The answer to one request.
@@ -178,6 +182,16 @@ impl Answer {
     /// Says no more, until the peer goes.
     pub fn hang(self) -> Self {
         self.step(Step::Hang)
+    }
+
+    /// Sends back all that comes, until the peer has closed its half; for what follows a 101.
+    pub fn echo(self) -> Self {
+        self.step(Step::Echo)
+    }
+
+    /// Closes the sending half.
+    pub fn fin(self) -> Self {
+        self.step(Step::Fin)
     }
 
     /// Goes on with another answer, as after `100 Continue`. Methods called afterwards still mean the first one.

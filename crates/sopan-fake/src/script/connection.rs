@@ -133,6 +133,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Live<T> {
             Step::ReadBytes(bytes) => self.read_body(request, bytes).await,
             Step::Close => return Fate::Ends,
             Step::Reset => return Fate::EndsByReset,
+            Step::Echo => return self.echo(request).await,
+            Step::Fin => drop(self.io.shutdown().await),
             Step::Hang => {
                 self.read_body(request, usize::MAX).await;
                 while self.read_more().await {}
@@ -154,6 +156,20 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Live<T> {
         let sent = Sent { at: Instant::now(), bytes: bytes.len() };
         self.records.request(request, |request| request.sent.push(sent));
         Fate::GoesOn
+    }
+
+    /// Sends back what comes, from what was read with the head on.
+    async fn echo(&mut self, request: usize) -> Fate {
+        loop {
+            let bytes = self.inbox.bytes.split().freeze();
+            self.records.request(request, |request| request.tunnel.extend_from_slice(&bytes));
+            if !bytes.is_empty() && self.send(request, &bytes).await != Fate::GoesOn {
+                return Fate::Ends;
+            }
+            if !self.read_more().await {
+                return Fate::GoesOn;
+            }
+        }
     }
 
     /// Sleeps, and meanwhile watches for a peer that goes; not while a body is unread, because watching is reading.

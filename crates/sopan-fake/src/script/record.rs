@@ -37,6 +37,8 @@ pub struct Request {
     pub body: Vec<u8>,
     /// The fields after a chunked body.
     pub trailers: Vec<(String, String)>,
+    /// What came after the protocol was changed, by the step `Echo`.
+    pub tunnel: Vec<u8>,
     /// When the last byte of the body was read; for a request without a body, of the head.
     pub body_at: Option<Instant>,
     /// What was sent in answer, write by write.
@@ -71,6 +73,7 @@ impl Request {
             raw_body: Vec::new(),
             body: Vec::new(),
             trailers: Vec::new(),
+            tunnel: Vec::new(),
             body_at: None,
             sent: Vec::new(),
             answered_at: None,

@@ -9,6 +9,10 @@ pub(crate) const HEAD_BYTES_MAX: usize = 1024 * 1024;
 /// A longer line of chunk size, extensions or trailers is no line that anybody means.
 const CHUNK_LINE_BYTES_MAX: usize = 64 * 1024;
 
+/// How a note begins that somebody's raw UTF-8 is in a target: no URI has it, but it is passed on as it came, and nobody
+/// can mistake where the target ends.
+pub(crate) const BEYOND_ASCII: &str = "a target beyond ASCII: ";
+
 /// A request head, and what is wrong with it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
@@ -100,8 +104,10 @@ impl Head {
         if !is_token(method) {
             self.note(format!("a method that is no token: {method:?}"));
         }
-        if target.is_empty() || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-            self.note(format!("a target that is not printable ASCII: {target:?}"));
+        if target.is_empty() || target.bytes().any(|byte| byte.is_ascii() && !byte.is_ascii_graphic()) {
+            self.note(format!("a target that is empty or has a control character: {target:?}"));
+        } else if !target.is_ascii() {
+            self.note(format!("{BEYOND_ASCII}{target:?}"));
         }
         if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
             self.note(format!("a version that is neither HTTP/1.1 nor HTTP/1.0: {version:?}"));
@@ -362,8 +368,9 @@ mod tests {
             empty,
         );
         check_head("G(T / HTTP/1.0\r\n\r\n", &["a method that is no token: \"G(T\""], empty);
-        check_head("GET /é HTTP/1.0\r\n\r\n", &["a target that is not printable ASCII: \"/é\""], empty);
-        check_head("GET  HTTP/1.0\r\n\r\n", &["a target that is not printable ASCII: \"\""], empty);
+        check_head("GET /é HTTP/1.0\r\n\r\n", &["a target beyond ASCII: \"/é\""], empty);
+        check_head("GET  HTTP/1.0\r\n\r\n", &["a target that is empty or has a control character: \"\""], empty);
+        check_head("GET /\t HTTP/1.0\r\n\r\n", &["a target that is empty or has a control character: \"/\\t\""], empty);
         check_head("GET / HTTP/2.0\r\n\r\n", &["a version that is neither HTTP/1.1 nor HTTP/1.0: \"HTTP/2.0\""], empty);
     }
 

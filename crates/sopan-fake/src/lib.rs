@@ -11,6 +11,7 @@
 
 mod api;
 mod clock;
+pub mod conformance;
 mod dice;
 pub mod http_date;
 mod io;

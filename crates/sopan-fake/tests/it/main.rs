@@ -4,5 +4,6 @@
 
 mod api;
 mod client;
+mod conformance;
 mod script;
 mod timed;

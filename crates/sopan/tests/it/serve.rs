@@ -2,6 +2,7 @@
 
 mod admin;
 mod clients;
+mod conformance;
 mod door;
 mod wire;
 
@@ -9,6 +10,7 @@ mod bounds;
 mod faults;
 mod fields;
 mod interims;
+mod mutations;
 mod passing;
 mod switching;
 mod timed;

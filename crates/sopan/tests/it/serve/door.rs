@@ -124,10 +124,19 @@ impl Serve {
         Duration::from_millis(ticks * 10)
     }
 
+    /// The memory that it has now, in bytes.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory_of("VmRSS:")
+    }
+
     /// The most memory that it has had, in bytes.
     pub(super) fn memory_peak(&self) -> u64 {
+        self.memory_of("VmHWM:")
+    }
+
+    fn memory_of(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.program.0.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
     }
 
@@ -187,7 +196,13 @@ impl Background {
     /// Runs something on it to its end.
     #[track_caller]
     pub(super) fn run<T>(&self, future: impl Future<Output = T>) -> T {
-        self.handle.block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("it does not come") })
+        self.run_within(PATIENCE, future)
+    }
+
+    /// The same for what takes longer.
+    #[track_caller]
+    pub(super) fn run_within<T>(&self, time: Duration, future: impl Future<Output = T>) -> T {
+        self.handle.block_on(async { tokio::time::timeout(time, future).await.expect("it does not come") })
     }
 
     pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures everything of bench/README.md, one after the other: about half an hour on a machine that does nothing else.
-#   bench/run.sh [passthrough|https|pacing|loaded|limits|waiting|core …]
+#   bench/run.sh [passthrough|https|pacing|loaded|limits|waiting|core|conformance …]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,8 +20,12 @@ for what in "${@:-passthrough https pacing loaded limits waiting core}"; do
             passthrough | https | pacing | limits) "bench/$one.py" ;;
             loaded) bench/pacing.py --loaded ;;
             waiting) cargo bench --quiet -p sopan-engine --bench waiting ;;
+            conformance)
+                cargo build --release --locked -p sopan-fake --example conformance
+                bench/conformance.py
+                ;;
             core) cargo bench --quiet -p sopan-core ;;
-            *) echo "unknown: $one; there are passthrough, https, pacing, loaded, limits, waiting, core" >&2; exit 2 ;;
+            *) echo "unknown: $one; there are passthrough, https, pacing, loaded, limits, waiting, core, conformance" >&2; exit 2 ;;
         esac
     done
 done

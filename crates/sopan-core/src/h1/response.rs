@@ -85,16 +85,14 @@ fn status_line(line: &[u8]) -> Result<(StatusCode, bool), HeadError> {
 /// How the body is delimited, and whether that can be relied on for the next answer.
 ///
 /// Where none follows although the fields tell of one, a careless server sends it all the same, and what comes of it too
-/// late to be seen would be read as the next answer. So such a connection is not used again: after a HEAD to something
-/// that has a length, after a 204 with one, after any of them with a coding. A 304 tells the length of what it saves.
+/// late to be seen would be read as the next answer. So such a connection is not used again.
 fn framing(content_length: Option<u64>, is_chunked: bool, status: StatusCode, is_head: bool) -> (Decoder, bool) {
-    let has_length = content_length.is_some_and(|length| length > 0);
-    match status {
-        StatusCode::NOT_MODIFIED => return (Decoder::Done, !is_chunked),
-        StatusCode::NO_CONTENT => return (Decoder::Done, !is_chunked && !has_length),
-        _ if status.is_informational() => return (Decoder::Done, true),
-        _ if is_head => return (Decoder::Done, !is_chunked && !has_length),
-        _ => {}
+    let has_none = is_head || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if status.is_informational() {
+        return (Decoder::Done, true);
+    }
+    if has_none {
+        return (Decoder::Done, !is_chunked && content_length.is_none_or(|length| length == 0));
     }
     match (is_chunked, content_length) {
         // Two lengths are one too many to believe in the next message.
@@ -181,7 +179,8 @@ mod tests {
         check("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\nContent-Length: 5", Decoder::chunked(), false);
         check("HTTP/1.1 200 OK", Decoder::Close, false);
         check("HTTP/1.1 204 No Content", Decoder::Done, true);
-        check("HTTP/1.1 304 Not Modified\nContent-Length: 5", Decoder::Done, true);
+        check("HTTP/1.1 304 Not Modified\nETag: 5", Decoder::Done, true);
+        check("HTTP/1.1 304 Not Modified\nContent-Length: 5", Decoder::Done, false);
         check("HTTP/1.1 200 OK\nContent-Length: 5\nConnection: x, Close", Decoder::Length(5), false);
         check("HTTP/1.0 200 OK\nContent-Length: 5", Decoder::Length(5), false);
         check("HTTP/1.0 200 OK\nContent-Length: 5\nConnection: Keep-Alive", Decoder::Length(5), true);

@@ -20,6 +20,7 @@ pub struct Tunnel {
 impl Tunnel {
     pub(super) fn new(conn: h1::Conn) -> Self {
         let (early, stream) = conn.into_tunnel();
+        stream.keep_alive();
         Self { early, stream }
     }
 }

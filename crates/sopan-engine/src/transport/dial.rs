@@ -163,13 +163,26 @@ impl Stream {
 
     /// Lets the connection end with a reset, where there is such a thing.
     pub(crate) fn reset_at_end(&self) {
-        let tcp = match self {
-            Self::Tcp(tcp) => tcp,
-            Self::Tls(tls) => tls.get_ref().0,
-            Self::Http2(_) | Self::Other(_) => return,
-        };
-        // A socket that refuses it has ended already.
-        let _ = tcp.set_zero_linger();
+        if let Some(tcp) = self.tcp() {
+            // A socket that refuses it has ended already.
+            let _ = tcp.set_zero_linger();
+        }
+    }
+
+    /// Has the kernel look now and then whether the other side is still there.
+    pub(crate) fn keep_alive(&self) {
+        #[cfg(target_os = "linux")]
+        if let Some(tcp) = self.tcp() {
+            let _ = rustix::net::sockopt::set_socket_keepalive(tcp, true);
+        }
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(tcp) => Some(tcp),
+            Self::Tls(tls) => Some(tls.get_ref().0),
+            Self::Http2(_) | Self::Other(_) => None,
+        }
     }
 
     /// Whether the kernel has nothing to read, not even an end. Over TLS there may be more than answers, so it is not asked.

@@ -414,8 +414,7 @@ async fn an_answer_to_head_has_the_length_of_what_it_stands_for_and_no_body() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_has_no_body_is_over_with_its_head() {
-    // A 304 tells the length of what it saves; a 204 with one may have a body after all, and is the last.
-    for (status, connections) in [(204, 2), (304, 1)] {
+    for status in [204, 304] {
         let script = move |_: &Request| Answer::status(status).header("ETag", "\"1\"").header("Content-Length", "7");
         let bench = Bench::new(script, |settings| settings.lane.max_in_flight = Some(1));
         let mut client = bench.door();
@@ -424,7 +423,8 @@ async fn an_answer_that_has_no_body_is_over_with_its_head() {
             assert_eq!(client.head().await.status(), status);
         }
         settled().await;
-        assert_eq!((client.here(), bench.upstream.connections().len()), (Vec::new(), connections));
+        // With a length there may be a body after all, so each was the last on its connection.
+        assert_eq!((client.here(), bench.upstream.connections().len()), (Vec::new(), 2));
         bench.is_at_rest();
     }
 }

@@ -7,6 +7,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// The most fields of a section.
 pub const FIELDS_MAX: usize = 100;
 
+/// There is room for so many from the start, those included that sopan adds.
+const FIELDS_USUAL: usize = 18;
+
 /// A section that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -66,13 +69,8 @@ pub struct Section {
 /// # Errors
 /// What is wrong with it.
 pub fn read(bytes: &Bytes) -> Result<Section, Fault> {
-    let lines = memchr::memchr_iter(b'\n', bytes).count().saturating_sub(1);
-    if lines > FIELDS_MAX {
-        return Err(Fault::TooMany);
-    }
-    // Room for what sopan adds.
-    let mut section = Section { fields: HeaderMap::with_capacity(lines + 3), ..Section::default() };
-    let mut from = 0;
+    let mut section = Section { fields: HeaderMap::with_capacity(FIELDS_USUAL), ..Section::default() };
+    let (mut from, mut count) = (0, 0);
     while let Some(length) = memchr::memchr(b'\n', &bytes[from..]) {
         let line = bytes[from..from + length].strip_suffix(b"\r").ok_or(Fault::BareLf)?;
         if line.is_empty() {
@@ -88,7 +86,10 @@ pub fn read(bytes: &Bytes) -> Result<Section, Fault> {
             HeaderValue::from_maybe_shared(bytes.slice(begin..begin + value.len())).map_err(|_| Fault::Value)?;
         section.note(&name);
         section.fields.try_append(name, value).map_err(|_| Fault::TooMany)?;
-        from += length + 1;
+        (from, count) = (from + length + 1, count + 1);
+        if count > FIELDS_MAX {
+            return Err(Fault::TooMany);
+        }
     }
     Ok(section)
 }

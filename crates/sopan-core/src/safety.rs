@@ -80,7 +80,11 @@ impl Hosts {
             let is_known = |name: HostName| self.knows(&name) || asked.as_ref() == Some(&name);
             !headers.get_all(ORIGIN).iter().all(|origin| of_origin(origin).is_some_and(is_known))
         } else {
-            headers.get_all(SEC_FETCH_SITE).iter().any(is_cross_site)
+            // Of this machine's own names the pages of one site are this machine's; of others, anybody's sub-domains.
+            let is_local =
+                hosts(authority, headers).all(|host| HostName::of(host).is_some_and(|name| name.is_loopback()));
+            let is_foreign = |word: &[u8]| is(word, b"cross-site") || !is_local && is(word, b"same-site");
+            headers.get_all(SEC_FETCH_SITE).iter().flat_map(words).any(is_foreign)
         };
         if is_foreign { Err(Denied::CrossSite) } else { Ok(()) }
     }
@@ -155,10 +159,13 @@ fn of_origin(origin: &HeaderValue) -> Option<HostName> {
     if is_scheme { HostName::of(authority.as_bytes()) } else { None }
 }
 
-/// Whether a line of `Sec-Fetch-Site` (W3C Fetch Metadata) says so, whatever else it says.
-fn is_cross_site(line: &HeaderValue) -> bool {
-    let mut words = line.as_bytes().split(|byte| b",;".contains(byte));
-    words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"cross-site"))
+/// What a line of `Sec-Fetch-Site` (W3C Fetch Metadata) says, which is one word unless somebody has tampered with it.
+fn words(line: &HeaderValue) -> impl Iterator<Item = &[u8]> {
+    line.as_bytes().split(|byte| b",;".contains(byte))
+}
+
+fn is(word: &[u8], wanted: &[u8]) -> bool {
+    word.trim_ascii().eq_ignore_ascii_case(wanted)
 }
 
 #[cfg(test)]
@@ -286,6 +293,8 @@ mod tests {
         }
         check(&open, &["host: other.test", "origin: http://proxy.test"], SITE);
         check(&open, &["host: proxy.test", "sec-fetch-site: cross-site"], SITE);
+        check(&open, &["host: proxy.test", "sec-fetch-site: same-site"], SITE);
+        check(&open, &["host: proxy.test", "sec-fetch-site: same-origin"], OK);
         check(&hosts(&[], false), &["host: evil.test", "origin: http://evil.test"], HOST);
     }
 

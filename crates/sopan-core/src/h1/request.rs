@@ -85,7 +85,7 @@ pub fn read(bytes: &Bytes) -> Result<Incoming, BadRequest> {
         && method != Method::CONNECT;
     let has_expect = section.has_expect;
     let mut fields = section.fields;
-    let mut expects_continue = has_expect && fields.get(EXPECT).is_some_and(is_continue);
+    let mut expects_continue = has_expect && fields.get_all(EXPECT).iter().any(is_continue);
     if expects_continue && is_http_10 {
         // A client of that age did not mean it, and will not wait (RFC 9110 §10.1.1).
         fields.remove(EXPECT);
@@ -221,8 +221,10 @@ fn number(value: &HeaderValue) -> Option<u64> {
     value.to_str().ok().filter(|_| digits)?.parse().ok()
 }
 
-fn is_continue(value: &HeaderValue) -> bool {
-    value.as_bytes().eq_ignore_ascii_case(b"100-continue")
+/// Whether `100-continue` is among the expectations of a line.
+fn is_continue(line: &HeaderValue) -> bool {
+    let mut members = line.as_bytes().split(|byte| *byte == b',');
+    members.any(|member| fields::trim(member).eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Servers that hand fields on as variables take `_` and `-` for the same, and so would take these for what they look like:
@@ -318,6 +320,7 @@ mod tests {
     fn a_client_that_waits_for_continue_is_told_apart() {
         for (fields, expected, stays) in [
             (" HTTP/1.1\nContent-Length: 5\nExpect: 100-Continue", true, true),
+            (" HTTP/1.1\nContent-Length: 5\nExpect: x\nExpect: y, 100-continue", true, true),
             (" HTTP/1.1\nContent-Length: 0\nExpect: 100-continue", false, true),
             (" HTTP/1.1\nContent-Length: 5\nExpect: x", false, true),
             (" HTTP/1.0\nContent-Length: 5\nExpect: 100-continue", false, false),

@@ -7,7 +7,8 @@
 //! A client resolves a reference against the address that it asked, where the upstream's prefix is missing. So where there
 //! is one, `/v2/x` becomes `/x`, and what is outside of the prefix, and cannot be reached through the proxy, is written
 //! out as a URL of the upstream. All else stays as it is to the byte: relative references, which mean the same on both
-//! sides, other origins, what cannot be read.
+//! sides (but where one climbs out of the prefix: it would take the whole address asked to see that), other origins, what
+//! cannot be read.
 
 use http::header::{CONTENT_LOCATION, HeaderMap, HeaderValue, LINK, LOCATION};
 
@@ -178,8 +179,11 @@ fn beneath<'p>(path: &'p [u8], prefix: &[u8]) -> Option<&'p [u8]> {
     (matches!(rest, [] | [b'/' | b'?' | b'#', ..]) && !climbs).then_some(rest)
 }
 
-/// Whether a segment is `..`, also with its dots encoded, as browsers read it.
+/// Whether a segment is `..`, also with its dots encoded or tabs in it, as browsers read it.
 fn is_parent(segment: &[u8]) -> bool {
+    if segment.contains(&b'\t') {
+        return is_parent(&segment.iter().copied().filter(|byte| *byte != b'\t').collect::<Vec<_>>());
+    }
     let dot = |text: &[u8]| match text {
         [b'.', ..] => 1,
         [b'%', b'2', b'e' | b'E', ..] => 3,

@@ -42,8 +42,14 @@ fn belongs_to_the_head(name: &HeaderName) -> bool {
 /// assert_eq!(trailers.keys().collect::<Vec<_>>(), ["x-sum"]);
 /// ```
 pub fn strip_trailers(trailers: &mut HeaderMap, named_by_connection: &[HeaderName]) {
-    let goes =
-        |name: &HeaderName| is_hop_by_hop(name) || belongs_to_the_head(name) || named_by_connection.contains(name);
+    // Who hands fields on as variables takes `_` and `-` for the same.
+    let looks_like_one = |name: &HeaderName| {
+        let twin = name.as_str().contains('_').then(|| HeaderName::try_from(name.as_str().replace('_', "-")));
+        matches!(twin, Some(Ok(twin)) if is_hop_by_hop(&twin) || belongs_to_the_head(&twin))
+    };
+    let goes = |name: &HeaderName| {
+        is_hop_by_hop(name) || belongs_to_the_head(name) || named_by_connection.contains(name) || looks_like_one(name)
+    };
     while let Some(name) = trailers.keys().find(|name| goes(name)).cloned() {
         trailers.remove(name);
     }
@@ -59,6 +65,9 @@ mod tests {
     fn only_what_may_come_late_is_left() {
         let named = [HeaderName::from_static("x-hop")];
         for (name, stays) in [
+            ("content_length", false),
+            ("transfer_encoding", false),
+            ("x_sum", true),
             ("transfer-encoding", false),
             ("content-length", false),
             ("host", false),

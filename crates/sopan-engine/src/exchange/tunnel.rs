@@ -26,9 +26,14 @@ impl Tunnel {
 }
 
 impl Tunnel {
-    /// Lets the connection end with a reset, so that its end is not taken for one in order.
+    /// Lets the connection end with a reset, whoever ends it, so that its end is not taken for one in order.
     pub fn reset_at_end(&self) {
         self.stream.reset_at_end();
+    }
+
+    /// Lets it end in order again.
+    pub fn close_at_end(&self) {
+        self.stream.close_at_end();
     }
 }
 

@@ -163,9 +163,18 @@ impl Stream {
 
     /// Lets the connection end with a reset, where there is such a thing.
     pub(crate) fn reset_at_end(&self) {
+        #[cfg(target_os = "linux")]
         if let Some(tcp) = self.tcp() {
             // A socket that refuses it has ended already.
-            let _ = tcp.set_zero_linger();
+            let _ = rustix::net::sockopt::set_socket_linger(tcp, Some(std::time::Duration::ZERO));
+        }
+    }
+
+    /// Lets it end in order again.
+    pub(crate) fn close_at_end(&self) {
+        #[cfg(target_os = "linux")]
+        if let Some(tcp) = self.tcp() {
+            let _ = rustix::net::sockopt::set_socket_linger(tcp, None);
         }
     }
 
@@ -177,6 +186,7 @@ impl Stream {
         }
     }
 
+    #[cfg(target_os = "linux")]
     fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Self::Tcp(tcp) => Some(tcp),

@@ -368,7 +368,8 @@ impl Conn {
     ) -> Result<Option<Response<()>>, WireError> {
         let response = incoming.response;
         match response.status() {
-            StatusCode::CONTINUE => self.release_body(),
+            // Who has not been asked to wait is told all the same, if the upstream says it unasked (RFC 9110 §15.2).
+            StatusCode::CONTINUE if request.headers().contains_key(EXPECT) => self.release_body(),
             StatusCode::SWITCHING_PROTOCOLS => {
                 let (offered, chosen) = (request.headers().get(UPGRADE), response.headers());
                 if !offered.is_some_and(|offered| is_upgrade_offered(offered, chosen)) {

@@ -154,7 +154,7 @@ impl Conn {
                 };
                 count += 1;
                 check_interim(&interim, count)?;
-                if interim.status() == StatusCode::CONTINUE {
+                if interim.status() == StatusCode::CONTINUE && head.headers().contains_key(EXPECT) {
                     held_until = None;
                     self.upload.release();
                 } else if let Some(interims) = interims {

@@ -26,6 +26,9 @@ const BUFFER: usize = 16 * 1024;
 /// asked to find out.
 pub(super) async fn pass_through(socket: &Arc<Socket>, inbox: &Mutex<Inbox>, mut tunnel: Tunnel) {
     socket.keep_alive();
+    // Whoever ends this before its time, a drain for one, must not look like the other side.
+    socket.reset_at_end();
+    tunnel.reset_at_end();
     let mut client = Raw { early: inbox.lock().take_read(), socket: Arc::clone(socket) };
     let (mut up, mut down) = (Way::default(), Way::default());
     let mut closing = None;
@@ -34,6 +37,8 @@ pub(super) async fn pass_through(socket: &Arc<Socket>, inbox: &Mutex<Inbox>, mut
         match ends {
             (Some(End::Gone), _) | (_, Some(End::Gone)) => Poll::Ready(false),
             (Some(_), Some(_)) => Poll::Ready(true),
+            // The client has closed, and whatever the upstream still says is for nobody.
+            (Some(_), None) if down.is_unwanted => Poll::Ready(false),
             // The upstream has closed, and wants no more of what the client still sends; the client can read to the end
             // before it is told that.
             (None, Some(_)) if up.is_unwanted => {
@@ -44,9 +49,9 @@ pub(super) async fn pass_through(socket: &Arc<Socket>, inbox: &Mutex<Inbox>, mut
         }
     })
     .await;
-    if !in_order {
-        socket.reset_at_end();
-        tunnel.reset_at_end();
+    if in_order {
+        socket.close_at_end();
+        tunnel.close_at_end();
     }
 }
 

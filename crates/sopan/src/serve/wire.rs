@@ -74,6 +74,10 @@ impl<'a> Wire<'a> {
             }
             self.socket.phase.answered();
             self.framer.rest();
+            if !self.inbox.lock().is_empty() {
+                // The next head has begun to come already.
+                self.socket.phase.read();
+            }
         }
     }
 

@@ -101,6 +101,7 @@ fn the_prefix_is_taken_off_and_what_is_outside_of_it_is_written_out() {
         ("/V2/x", "https://api.example.com/V2/x"),
         ("/", "https://api.example.com/"),
         ("/v2/../x", "https://api.example.com/v2/../x"),
+        ("/v2/.\t./x", "https://api.example.com/v2/.\t./x"),
         ("/v2/a/%2E./x", "https://api.example.com/v2/a/%2E./x"),
         ("https://api.example.com/v2/..", "="),
         ("/v2/x?../y", "/x?../y"),

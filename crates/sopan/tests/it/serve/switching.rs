@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::door::{Serve, UNLIMITED};
 use super::wire::{Client, Closed, Leave, request};
@@ -19,8 +20,13 @@ struct Peer {
 
 impl Peer {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(flags: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let proxy = Serve::start(&format!("http://{}", listener.local_addr().unwrap()), UNLIMITED);
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let proxy = Serve::start(&url, &[UNLIMITED, flags].concat());
         let (sender, accepted) = mpsc::channel();
         thread::spawn(move || {
             while let Ok((socket, _)) = listener.accept() {
@@ -123,7 +129,8 @@ fn a_side_that_breaks_off_does_not_look_as_if_it_had_closed() {
 
 #[test]
 fn what_was_said_before_the_end_is_heard_also_by_one_who_keeps_talking() {
-    const LAST: usize = 3_000_000;
+    // No more than the kernels hold on the way: what the upstream's has not sent when the next byte comes, it forgets.
+    const LAST: usize = 50_000;
     let peer = Peer::start();
     let (mut client, mut upstream) = opened(&peer);
     upstream.write_all(&vec![b'z'; LAST]).unwrap();
@@ -136,6 +143,28 @@ fn what_was_said_before_the_end_is_heard_also_by_one_who_keeps_talking() {
         assert!(length > 0, "it ended after {read} bytes");
         read += length;
     }
+}
+
+#[test]
+fn a_tunnel_whose_client_has_left_ends() {
+    let peer = Peer::start();
+    let (client, mut upstream) = opened(&peer);
+    client.leave(Leave::Close);
+    let begun = Instant::now();
+    // The kernel takes a little before it hears that nobody reads.
+    while upstream.write_all(b"tick").is_ok() {
+        assert!(begun.elapsed() < PATIENCE, "it still listens");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_tunnel_that_the_drain_ends_is_reset_on_both_sides() {
+    let peer = Peer::start_with(&["--drain 100ms"]);
+    let (mut client, mut upstream) = opened(&peer);
+    peer.proxy.program.signal("TERM");
+    assert_eq!(client.closed(), Closed::Reset);
+    assert_eq!(upstream.read(&mut [0; 9]).map_err(|error| error.kind()), Err(ErrorKind::ConnectionReset));
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub struct Interims(Arc<Mutex<VecDeque<Response<()>>>>);
 
 /// More do not wait: the upstream is not read further until the client has taken some.
 const WAITING_MAX: usize = 4;
+/// An upstream that cannot be held back, since others are answered on the same connection, has so many at most.
+const WAITING_HARD_MAX: usize = 16;
 
 impl Interims {
     /// The next one.
@@ -26,6 +28,11 @@ impl Interims {
     /// Whether the upstream must wait with more.
     pub(crate) fn is_full(&self) -> bool {
         self.0.lock().len() >= WAITING_MAX
+    }
+
+    /// Whether there are more than any client can be meant to get.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.0.lock().len() >= WAITING_HARD_MAX
     }
 
     /// Adds one, without what belongs to the upstream's hop.

@@ -1,9 +1,12 @@
 //! A message's body, taken out of what was read (RFC 9112 §6 and §7).
 
+use std::fmt;
+
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 
 use super::fields;
+use crate::headers::Shown;
 
 /// The longest line that gives a chunk's size, extensions included.
 const SIZE_LINE_MAX: usize = 1024;
@@ -37,7 +40,6 @@ pub enum Chunk {
 }
 
 /// What could be taken.
-#[derive(Debug)]
 pub enum Step {
     /// A piece of it.
     Data(Bytes),
@@ -47,6 +49,18 @@ pub enum Step {
     More,
     /// It has ended.
     End,
+}
+
+// Without what a log may not show.
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Data(data) => write!(f, "Data({} bytes)", data.len()),
+            Self::Trailers(fields) => f.debug_tuple("Trailers").field(&Shown(fields)).finish(),
+            Self::More => f.write_str("More"),
+            Self::End => f.write_str("End"),
+        }
+    }
 }
 
 impl Decoder {

@@ -1,8 +1,12 @@
 //! A section of fields, a head's or a trailer's: where it ends, and what its lines say (RFC 9110 §5, RFC 9112 §5).
 
+use std::fmt;
+
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::headers::Shown;
 
 /// The most fields of a section.
 pub const FIELDS_MAX: usize = 100;
@@ -51,7 +55,7 @@ pub fn find_end(bytes: &[u8], scanned: usize) -> Result<Option<usize>, Fault> {
 
 /// The fields of a section, and which of those that matter for the message are among them: most messages have few, and
 /// looking for each would cost as much as reading all.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Section {
     /// All of them; the lines of a field in their order.
     pub fields: HeaderMap,
@@ -92,6 +96,13 @@ pub fn read(bytes: &Bytes) -> Result<Section, Fault> {
         }
     }
     Ok(section)
+}
+
+// Without what a log may not show.
+impl fmt::Debug for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Shown(&self.fields).fmt(f)
+    }
 }
 
 impl Section {

@@ -4,6 +4,7 @@
 //! [`Framer::slices`] and tells how much was taken. Its buffer serves one message after the other.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{IoSlice, Write as _};
 
 use bytes::{Buf, Bytes};
@@ -30,7 +31,6 @@ pub enum Framing {
 pub struct NotAsTold;
 
 /// Messages on their way out, framed.
-#[derive(Debug)]
 pub struct Framer {
     /// Heads, the lines around chunks, and small pieces of bodies, one after the other.
     text: Vec<u8>,
@@ -42,7 +42,6 @@ pub struct Framer {
     framing: Framing,
 }
 
-#[derive(Debug)]
 enum Part {
     /// So many bytes of the text.
     Text(usize),
@@ -58,6 +57,13 @@ const SMALL: usize = 1024;
 /// A text buffer has room for a usual head from the start; one that has grown much larger is not kept for the next message.
 const TEXT_ROOM: usize = 1024;
 const TEXT_KEPT: usize = 4 * 1024;
+
+// Without the bytes, which a log may not show.
+impl fmt::Debug for Framer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Framer({} bytes ready, {:?} to come)", self.ready, self.framing)
+    }
+}
 
 impl Default for Framer {
     fn default() -> Self {
@@ -210,6 +216,10 @@ impl Framer {
                 }
             };
             if length > 0 {
+                // A connection that never takes all that is ready must not keep all that it has ever taken.
+                if self.taken >= READY_MAX {
+                    self.text.drain(..std::mem::take(&mut self.taken));
+                }
                 return;
             }
             self.parts.pop_front();
@@ -346,6 +356,19 @@ mod tests {
                     pieces.iter().map(|p| framer.data(Bytes::from_static(p.as_bytes()))).collect();
                 assert_eq!(told.and_then(|_| framer.end(None)), Err(NotAsTold));
             }
+        }
+    }
+
+    #[test]
+    fn what_was_taken_is_forgotten_also_if_something_is_always_left() {
+        let mut framer = Framer::default();
+        framer.response(&Response::new(()), Framing::Chunked, None);
+        for _ in 0..1000 {
+            while !framer.is_full() {
+                framer.data(Bytes::from(vec![b'x'; 500])).unwrap();
+            }
+            framer.advance(20_000);
+            assert!(framer.has_bytes() && framer.text.len() <= 3 * READY_MAX, "{}", framer.text.len());
         }
     }
 

@@ -3,6 +3,8 @@
 //! Whatever a lenient server behind us could read in another way is refused: who sends it means harm, or is broken, and in
 //! both cases the kindest answer is a clear one.
 
+use std::fmt;
+
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -11,9 +13,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
 use super::body::Decoder;
 use super::fields::{self, Fault};
 use super::{HEAD_BYTES_MAX, authority};
+use crate::headers::{Shown, redact_url};
 
 /// A head, and what follows from it for the connection.
-#[derive(Debug)]
 pub struct Incoming {
     /// What it asks for: its method, its target as it was sent, its fields, and the version it speaks.
     pub request: Request<()>,
@@ -23,6 +25,21 @@ pub struct Incoming {
     pub keeps: bool,
     /// Whether the client waits for `100 Continue` before it sends its body (RFC 9110 §10.1.1).
     pub expects_continue: bool,
+}
+
+// Without what a log may not show.
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { request, decoder, keeps, expects_continue } = self;
+        f.debug_struct("Incoming")
+            .field("method", request.method())
+            .field("target", &redact_url(&request.uri().to_string()))
+            .field("fields", &Shown(request.headers()))
+            .field("decoder", decoder)
+            .field("keeps", keeps)
+            .field("expects_continue", expects_continue)
+            .finish()
+    }
 }
 
 /// A request that is answered at once, and is the last of its connection.

@@ -1,11 +1,14 @@
 //! The head of an answer: where it ends, what it says, and what it says of the length of its body (RFC 9112 §6.3).
 
+use std::fmt;
+
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 
 use super::body::Decoder;
 use super::fields::{self, Fault, Section};
+use crate::headers::Shown;
 
 /// A head that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +22,6 @@ pub enum HeadError {
 }
 
 /// A head, and what follows from it for the connection.
-#[derive(Debug)]
 pub struct Incoming {
     /// What it says.
     pub response: Response<()>,
@@ -27,6 +29,18 @@ pub struct Incoming {
     pub decoder: Decoder,
     /// Whether the connection may carry another answer after this one.
     pub keeps: bool,
+}
+
+// Without what a log may not show.
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming")
+            .field("status", &self.response.status())
+            .field("fields", &Shown(self.response.headers()))
+            .field("decoder", &self.decoder)
+            .field("keeps", &self.keeps)
+            .finish()
+    }
 }
 
 impl From<Fault> for HeadError {
@@ -59,7 +73,9 @@ pub fn read(bytes: &Bytes, is_head: bool) -> Result<Incoming, HeadError> {
     let keeps = delimits && keeps_alive(&section, is_http_10);
     let mut response = Response::new(());
     *response.status_mut() = status;
-    // Its version stays what ours is: it speaks of this hop, and an intermediary sends its own (RFC 9110 §2.5).
+    if is_http_10 {
+        *response.version_mut() = Version::HTTP_10;
+    }
     *response.headers_mut() = section.fields;
     Ok(Incoming { response, decoder, keeps })
 }

@@ -3,12 +3,17 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::Response;
 use tokio::task::coop::has_budget_remaining;
 
 use super::Exchange;
+use crate::interim::Interims;
 use crate::transport::{Conn, Lost};
+
+/// While a client does not take what came before its answer, the clocks stand still, and are looked at again after this.
+const CLIENT_MAX: Duration = Duration::from_secs(1);
 
 /// No answer's head came.
 #[derive(Debug)]
@@ -67,7 +72,11 @@ impl Exchange<'_> {
                     if timer.poll(clock, ends, cx).is_pending() && !is_blind() {
                         return Poll::Pending;
                     }
-                    let moved = body.take_moved();
+                    let mut moved = body.take_moved();
+                    if interims.is_some_and(Interims::is_full) {
+                        // It is the client who does not take what has come, and its connection has a clock of its own.
+                        moved += CLIENT_MAX;
+                    }
                     if moved.is_zero() {
                         let is_total = deadline.is_some_and(|total| total <= attempt_ends);
                         let was_fair = clock.now().since(begun) >= upstream.retry.time_for_one() / 2;

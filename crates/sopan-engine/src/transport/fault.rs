@@ -67,6 +67,7 @@ pub(crate) fn failure_in_use(error: &io::Error) -> Failure {
         Some(tls) => tls,
         // The system has sent the same bytes again for so long that it gave up.
         None if error.kind() == io::ErrorKind::TimedOut => Failure::ResponseTimeout,
+        None if error.kind() == io::ErrorKind::InvalidData => Failure::Garbage,
         None => Failure::Terminated,
     }
 }

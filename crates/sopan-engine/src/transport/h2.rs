@@ -159,6 +159,9 @@ impl Conn {
                     self.upload.release();
                 } else if let Some(interims) = interims {
                     // It cannot be held back without the words to everybody else on the connection.
+                    if interims.is_flooded() {
+                        return Poll::Ready(Err(Fault::Wire(WireError::Garbage("too many interim answers"))));
+                    }
                     interims.add(interim);
                 }
             };

@@ -1,7 +1,7 @@
 //! An answer on its way to a client: how it is framed, and whether another may follow it.
 
 use std::cell::RefCell;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
 use http::{HeaderValue, Method, Response, StatusCode, Version};
@@ -80,7 +80,7 @@ fn date(now: SystemTime) -> HeaderValue {
     LAST.with_borrow_mut(|last| match last {
         Some((at, value)) if *at == second => value.clone(),
         _ => {
-            let text = httpdate::fmt_http_date(now);
+            let text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(second));
             let value = HeaderValue::from_str(&text).expect("a date is text");
             last.insert((second, value)).1.clone()
         }

@@ -97,7 +97,9 @@ pub(super) async fn serve(accepted: Accepted) {
     match requests(&door, &socket, &inbox, peer).await {
         End::Closed => {}
         End::Lingers => linger(&socket, &inbox).await,
-        End::Switched(tunnel) => Box::pin(pass_through(&socket, &inbox, tunnel)).await,
+        End::Switched(tunnel) => {
+            Box::pin(pass_through(&socket, &inbox, tunnel, (door.clock, door.timeouts.idle))).await
+        }
     }
     drop(place);
 }

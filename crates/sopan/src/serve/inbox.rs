@@ -21,7 +21,6 @@ const BODY_READ: usize = 64 * 1024;
 const UNWANTED_MAX: usize = 64 * 1024;
 
 /// The reading side of a connection. Heads are read by the connection, a body by whoever has the request.
-#[derive(Debug)]
 pub(super) struct Inbox {
     socket: Arc<Socket>,
     /// What was read and is not used yet.
@@ -81,7 +80,10 @@ impl Inbox {
         // Old clients send one more line end after a body (RFC 9112 §2.2).
         if !self.skipped && self.read.starts_with(b"\r\n") {
             self.read.advance(2);
-            self.skipped = true;
+            (self.skipped, self.scanned) = (true, 0);
+            if self.read.is_empty() {
+                self.socket.phase.answered();
+            }
         }
         let end = fields::find_end(&self.read, self.scanned)?;
         match end {
@@ -170,7 +172,6 @@ impl Inbox {
 }
 
 /// The body of the request under way, as the engine reads it.
-#[derive(Debug)]
 pub(super) struct ClientBody {
     inbox: Arc<Mutex<Inbox>>,
     size: SizeHint,

@@ -147,7 +147,6 @@ impl Socket {
 }
 
 /// The socket after HTTP has ended on it, for whatever protocol was agreed on.
-#[derive(Debug)]
 pub(super) struct Raw {
     /// What the client has sent already.
     pub(super) early: BytesMut,

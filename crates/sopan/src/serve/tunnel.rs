@@ -10,6 +10,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use sopan_core::time::Instant;
+use sopan_engine::clock::{Clock, Watchdog};
 use sopan_engine::exchange::Tunnel;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -24,16 +26,23 @@ const BUFFER: usize = 16 * 1024;
 
 /// Passes bytes both ways until both sides have ended. Silence is their business; that a side has vanished the kernel is
 /// asked to find out.
-pub(super) async fn pass_through(socket: &Arc<Socket>, inbox: &Mutex<Inbox>, mut tunnel: Tunnel) {
+///
+/// A side that takes nothing for as long as `stuck_max` is given up: it would keep the other, and a place, for ever.
+pub(super) async fn pass_through(
+    socket: &Arc<Socket>,
+    inbox: &Mutex<Inbox>,
+    mut tunnel: Tunnel,
+    (clock, stuck_max): (Clock, Duration),
+) {
     socket.keep_alive();
     // Whoever ends this before its time, a drain for one, must not look like the other side.
     socket.reset_at_end();
     tunnel.reset_at_end();
     let mut client = Raw { early: inbox.lock().take_read(), socket: Arc::clone(socket) };
     let (mut up, mut down) = (Way::default(), Way::default());
-    let mut closing = None;
+    let (mut closing, mut watchdog) = (None, Watchdog::default());
     let in_order = poll_fn(|cx| {
-        let ends = (up.poll(&mut client, &mut tunnel, cx), down.poll(&mut tunnel, &mut client, cx));
+        let ends = (up.poll(&mut client, &mut tunnel, clock, cx), down.poll(&mut tunnel, &mut client, clock, cx));
         match ends {
             (Some(End::Gone), _) | (_, Some(End::Gone)) => Poll::Ready(false),
             (Some(_), Some(_)) => Poll::Ready(true),
@@ -45,7 +54,11 @@ pub(super) async fn pass_through(socket: &Arc<Socket>, inbox: &Mutex<Inbox>, mut
                 let closing = closing.get_or_insert_with(|| Box::pin(tokio::time::sleep(CLOSING_MAX)));
                 closing.as_mut().poll(cx).map(|()| true)
             }
-            _ => Poll::Pending,
+            _ => {
+                let stuck = [up.stuck, down.stuck].into_iter().flatten().min();
+                let deadline = stuck.map_or(Instant::NEVER, |since| since.after(stuck_max));
+                watchdog.poll(clock, deadline, cx).map(|()| false)
+            }
         }
     })
     .await;
@@ -76,19 +89,21 @@ struct Way {
     is_unwanted: bool,
     /// Whether the receiver's stream may still keep some of what was written to it.
     unflushed: bool,
+    /// Since when the receiver has taken nothing, if it is to take something.
+    stuck: Option<Instant>,
     end: Option<End>,
 }
 
 impl Default for Way {
     fn default() -> Self {
         let buffer = vec![0; BUFFER].into_boxed_slice();
-        Self { buffer, from: 0, to: 0, has_closed: false, is_unwanted: false, unflushed: false, end: None }
+        Self { buffer, from: 0, to: 0, has_closed: false, is_unwanted: false, unflushed: false, stuck: None, end: None }
     }
 }
 
 impl Way {
     /// Passes on what can be passed on; how it ended, if it has.
-    fn poll<R, W>(&mut self, sender: &mut R, receiver: &mut W, cx: &mut Context<'_>) -> Option<End>
+    fn poll<R, W>(&mut self, sender: &mut R, receiver: &mut W, clock: Clock, cx: &mut Context<'_>) -> Option<End>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
@@ -98,6 +113,8 @@ impl Way {
         {
             self.end = Some(end);
         }
+        let is_stuck = self.end.is_none() && self.from < self.to;
+        self.stuck = is_stuck.then(|| self.stuck.unwrap_or_else(|| clock.now()));
         self.end
     }
 
@@ -116,7 +133,7 @@ impl Way {
             if self.from < self.to {
                 match ready!(Pin::new(&mut *receiver).poll_write(cx, &self.buffer[self.from..self.to])) {
                     Ok(0) | Err(_) => self.is_unwanted = true,
-                    Ok(written) => (self.from, self.unflushed) = (self.from + written, true),
+                    Ok(written) => (self.from, self.unflushed, self.stuck) = (self.from + written, true, None),
                 }
                 continue;
             }

@@ -1,8 +1,7 @@
 //! The requests of one connection, one after the other: HTTP/1.1 as a server (RFC 9112), over a client's socket.
 //!
-//! A library's server would be easier, and was; it takes what two parsers can read in two ways, cannot send interim
-//! answers, and cost as much as half of a request. What is decided, heads, framing, bodies, is in `sopan_core::h1`; here
-//! it is read and written. All of it runs in the connection's one task, so nothing of a client outlives it.
+//! What is decided, heads, framing, bodies, is in `sopan_core::h1`; here it is read and written. All of it runs in the
+//! connection's one task, so nothing of a client outlives it.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};

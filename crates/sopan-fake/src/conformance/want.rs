@@ -90,6 +90,10 @@ impl Want {
                 status => Some(answered(status)),
             },
             Self::Broken(at) => match seen.reply(*at) {
+                None if judge == Judge::Strict => Some(answered(None)),
+                Some(reply) if judge == Judge::Strict && reply.is_whole && reply.status != 502 => {
+                    Some("taken for whole".to_owned())
+                }
                 Some(reply) if reply.status < 500 && reply.is_whole => Some("taken for whole".to_owned()),
                 _ => None,
             },

@@ -13,7 +13,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 #[test]
 fn hints_come_before_the_answer_and_as_soon_as_they_are_there() {
     let upstream = Scripted::start(|request| match &*request.target {
-        "/slow" => Answer::raw(HINTS).sleep(Duration::from_millis(500)).send(OK),
+        "/slow" => Answer::raw(HINTS).sleep(Duration::from_secs(2)).send(OK),
         "/many" => Answer::raw(HINTS.repeat(50) + OK),
         _ => Answer::raw(HINTS.replace("103 Early Hints", "100 Continue") + HINTS + HINTS + OK),
     });
@@ -21,6 +21,8 @@ fn hints_come_before_the_answer_and_as_soon_as_they_are_there() {
     let mut client = proxy.connect();
     client.send(request("GET", "/slow", ""));
     client.sees("HTTP/1.1 103 Early Hints\r\nlink: </a>; rel=preload\r\n\r\n");
+    // Held back, it would have come together with the answer.
+    assert!(client.is_silent(Duration::from_millis(100)));
     let reply = client.reply();
     assert_eq!((reply.status(), &*reply.interim, reply.text()), (200, &[][..], "ok"));
     for (target, expected) in [("/two", vec![100, 103, 103]), ("/many", vec![103; 50])] {

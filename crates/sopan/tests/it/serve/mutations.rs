@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sopan_fake::conformance::mutate::{self, Mutant};
 use sopan_fake::conformance::{Heard, hear, unclean};
@@ -27,6 +28,8 @@ const FLAGS: &[&str] = &[
     "--attempt-timeout 6s",
 ];
 
+/// Between two parts of a message, so that they are read apart.
+const APART: Duration = Duration::from_millis(2);
 /// So many connections are open at once.
 const AT_ONCE: usize = 300;
 /// The same messages in every run; the comparison with other proxies uses them too.
@@ -122,6 +125,61 @@ fn how_a_message_is_cut_makes_no_difference() {
     }
     assert_eq!(faults, BTreeMap::new());
     assert_upstream_saw_only_clean(&upstream);
+}
+
+/// The same of answers. What comes of one cut in two is what comes of it in one piece.
+#[test]
+fn how_an_answer_is_cut_makes_no_difference() {
+    let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n", "v".repeat(3000));
+    let chunks: String = (1..60).map(|size| format!("{size:x}\r\n{}\r\n", "c".repeat(size))).collect();
+    let mut answers: Vec<_> = mutate::answers(SEED + 1).take(60).map(|mutant| mutant.bytes).collect();
+    answers.extend([
+        format!("{long}Content-Length: 3000\r\n\r\n{}", "b".repeat(3000)).into_bytes(),
+        format!("{long}Transfer-Encoding: chunked\r\n\r\n{chunks}0\r\nX-Sum: 7\r\n\r\n").into_bytes(),
+        format!("{long}Transfer-Encoding: chunked\r\n\r\n{chunks}+1\r\nx\r\n0\r\n\r\n").into_bytes(),
+    ]);
+    let answers = Arc::new(answers);
+    let script = Arc::clone(&answers);
+    let upstream = Scripted::start(move |request| {
+        let mut numbers = request.target.split('/').filter_map(|number| number.parse::<usize>().ok());
+        let (at, cut) = (numbers.next().unwrap(), numbers.next().unwrap());
+        let (first, second) = script[at].split_at(cut);
+        Answer::raw(first.to_vec()).sleep(APART).send(second.to_vec()).close()
+    });
+    let proxy = Serve::start(&upstream.url(), FLAGS);
+    let address = proxy.address;
+    let places: Vec<_> = (0..answers.len())
+        .flat_map(|at| {
+            let length = answers[at].len();
+            let step = if length <= 2048 { 1 } else { length / 200 };
+            (0..length).step_by(step).map(move |cut| (at, cut))
+        })
+        .collect();
+    assert!(places.len() > 5_000, "{} places are no test", places.len());
+    let targets: Vec<_> = places.iter().map(|(at, cut)| format!("/{at}/{cut}")).collect();
+    let all = each_of(targets.len(), move |number| {
+        let target = targets[number].clone();
+        async move { ask(address, &target).await }
+    });
+    // The words of sopan's own answers may tell how far it came.
+    let outcome = |heard: &Heard| {
+        let body =
+            |reply: &sopan_fake::conformance::Reply| if reply.status == 502 { vec![] } else { reply.body.clone() };
+        heard.replies.iter().map(|reply| (reply.status, reply.is_whole, body(reply))).collect::<Vec<_>>()
+    };
+    let mut whole = BTreeMap::new();
+    let mut faults = BTreeMap::new();
+    for (number, heard) in all {
+        let (at, cut) = places[number];
+        // The first of each is not cut at all.
+        let together = whole.entry(at).or_insert_with(|| outcome(&heard));
+        if *together != outcome(&heard) {
+            let (first, second) = answers[at].split_at(cut);
+            let shown = format!("{} | {}", first.escape_ascii(), second.escape_ascii());
+            faults.insert(shown, format!("{:?} and not {together:?}", outcome(&heard)));
+        }
+    }
+    assert_eq!(faults, BTreeMap::new());
 }
 
 /// Tells in its body what arrived, so that the client sees whether it is the same.

@@ -1,0 +1,96 @@
+//! sopan, a polite HTTP proxy: the doors through which people and programs come in, and the wiring behind them.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | `cli` | what was typed? |
+//! | `config` | what does it mean, and is it allowed? |
+//! | `serve` | who connects, and what becomes of their requests? |
+//! | `admin` | what is going on? |
+//! | `fetch` | what does this one URL say? |
+//! | `fake` | how does it behave against a rate-limited API? |
+//! | `log` | how is it told? |
+//!
+//! The program itself is a line around [`run`], which other code can start in process too, as the fuzz targets do.
+
+mod admin;
+mod cli;
+mod config;
+mod fake;
+mod fetch;
+mod log;
+mod serve;
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// A wrong flag, setting, certificate or port: nothing was started.
+const WRONG_SETTINGS: u8 = 2;
+/// It may succeed later.
+const TRANSIENT: u8 = 75;
+/// Something must be mended first.
+const PERMANENT: u8 = 76;
+/// Ended by SIGINT: 128 and the number of the signal, as shells count.
+const INTERRUPTED: u8 = 130;
+
+/// Does what a command line says, its first word being the name of the program, and answers with the exit code when that
+/// is done. For `serve` this is after a signal: it listens to SIGINT and SIGTERM of the whole process, and logs for it.
+///
+/// Exit codes: 0 done · 2 a flag or setting is wrong · 75 it may succeed later · 76 something must be mended first · 130
+/// interrupted.
+///
+/// A flag that nobody knows, `--help` and `--version` end the process, after what there is to say has been said.
+pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
+    let done = match cli::parse(args.into_iter().map(Into::into)).command {
+        cli::Command::Serve(typed) => serve(&typed),
+        cli::Command::Fetch(typed) => fetch(&typed),
+        cli::Command::FakeApi(typed) => fake(&typed),
+    };
+    done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
+}
+
+/// Answers with an exit code where it does not succeed. The proxy fails only before it has started.
+fn serve(typed: &cli::Serve) -> Result<(), u8> {
+    let settings = config::serve(typed).map_err(|wrong| refuse(&wrong))?;
+    let format = settings.log;
+    let _log = log::start(format);
+    let metrics = admin::Metrics::new(settings.access_log);
+    serve::run(settings, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
+}
+
+fn fetch(typed: &cli::Fetch) -> Result<(), u8> {
+    let settings = config::fetch(typed).map_err(|wrong| refuse(&wrong))?;
+    let format = settings.log;
+    log::start_direct(format);
+    fetch::run(settings).map_err(|failure| match failure {
+        fetch::Failure::Setup(error) => complain(format, &error, WRONG_SETTINGS),
+        fetch::Failure::Transient(message) => complain(format, &message, TRANSIENT),
+        fetch::Failure::Permanent(message) => complain(format, &message, PERMANENT),
+        fetch::Failure::Interrupted => INTERRUPTED,
+    })
+}
+
+fn fake(typed: &cli::FakeApi) -> Result<(), u8> {
+    let settings = config::fake(typed).map_err(|wrong| refuse(&wrong))?;
+    fake::run(settings).map_err(|error| complain(config::LogFormat::Text, &error, WRONG_SETTINGS))
+}
+
+fn refuse(wrong: &config::Wrong) -> u8 {
+    say(wrong);
+    WRONG_SETTINGS
+}
+
+/// The error with its causes on one line, in the form of the log where that is for programs.
+fn complain(format: config::LogFormat, error: &dyn Display, code: u8) -> u8 {
+    match format {
+        config::LogFormat::Text => say(&format_args!("error: {error:#}")),
+        config::LogFormat::Json => tracing::error!(exit_code = code, "{error:#}"),
+    }
+    code
+}
+
+/// Tells whoever started the program. Where nobody listens, the exit code must do.
+fn say(text: &dyn Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

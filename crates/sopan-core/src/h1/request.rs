@@ -50,20 +50,34 @@ pub struct BadRequest {
     pub status: StatusCode,
     /// What is wrong, in words.
     pub why: &'static str,
+    /// Whether it begins as a HEAD does. Whoever sent it takes what follows the answer's head for another answer.
+    pub is_head: bool,
 }
 
 impl BadRequest {
     const fn new(why: &'static str) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, why }
+        Self::with(StatusCode::BAD_REQUEST, why)
+    }
+
+    const fn with(status: StatusCode, why: &'static str) -> Self {
+        Self { status, why, is_head: false }
     }
 
     /// What so many bytes are that have no end of a head among them.
     pub fn too_long(bytes: &[u8]) -> Self {
-        if memchr::memchr(b'\n', &bytes[..bytes.len().min(HEAD_BYTES_MAX)]).is_none() {
-            return Self { status: StatusCode::URI_TOO_LONG, why: "the request target is too long" };
-        }
-        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        Self { status, why: "the head of the request is larger than 64 KiB" }
+        let has_line = memchr::memchr(b'\n', &bytes[..bytes.len().min(HEAD_BYTES_MAX)]).is_some();
+        let bad = if has_line {
+            Self::with(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is larger than 64 KiB")
+        } else {
+            Self::with(StatusCode::URI_TOO_LONG, "the request target is too long")
+        };
+        bad.of(bytes)
+    }
+
+    /// The same, of a request that begins with these bytes.
+    #[must_use]
+    pub fn of(self, bytes: &[u8]) -> Self {
+        Self { is_head: bytes.starts_with(b"HEAD "), ..self }
     }
 }
 
@@ -73,10 +87,9 @@ impl From<Fault> for BadRequest {
             Fault::BareLf => Self::new("a line of the head does not end in CRLF"),
             Fault::Name => Self::new("a line of the head is no field: a name, a colon and a value"),
             Fault::Value => Self::new("a field holds a control character"),
-            Fault::TooMany => Self {
-                status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                why: "the request has more than 100 fields",
-            },
+            Fault::TooMany => {
+                Self::with(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request has more than 100 fields")
+            }
         }
     }
 }
@@ -86,6 +99,10 @@ impl From<Fault> for BadRequest {
 /// # Errors
 /// What is wrong with it; nothing that follows it can be relied on then.
 pub fn read(bytes: &Bytes) -> Result<Incoming, BadRequest> {
+    read_head(bytes).map_err(|bad| bad.of(bytes))
+}
+
+fn read_head(bytes: &Bytes) -> Result<Incoming, BadRequest> {
     let line_end = memchr::memchr(b'\n', bytes).ok_or(BadRequest::new("it has no request line"))?;
     let line = bytes[..line_end].strip_suffix(b"\r").ok_or(Fault::BareLf)?;
     let (method, target, version) = request_line(bytes, line)?;
@@ -130,7 +147,7 @@ fn request_line(bytes: &Bytes, line: &[u8]) -> Result<(Method, Bytes, Version), 
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => Version::HTTP_11,
         [b'H', b'T', b'T', b'P', b'/', b'0' | b'2'..=b'9', b'.', b'0'..=b'9'] => {
             let status = StatusCode::HTTP_VERSION_NOT_SUPPORTED;
-            return Err(BadRequest { status, why: "this version of HTTP is not spoken here; use HTTP/1.1" });
+            return Err(BadRequest::with(status, "this version of HTTP is not spoken here; use HTTP/1.1"));
         }
         _ => return Err(BadRequest::new("the request line does not end in a version of HTTP")),
     };
@@ -430,6 +447,15 @@ mod tests {
         for head in heads {
             let refused = read_lines(&head).map(|incoming| incoming.request);
             assert_eq!(refused.map_err(|bad| bad.status.as_u16()).err(), Some(400), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_tells_whether_a_head_asks_for_it() {
+        for (line, expected) in [("HEAD /a b", true), ("HEAD  /", true), ("head /a b", false), ("HEADS /a b", false)] {
+            let bad = read_lines(&format!("{line}{WELL}")).err();
+            assert_eq!(bad.map(|bad| bad.is_head), Some(expected), "{line}");
+            assert_eq!(BadRequest::too_long(line.as_bytes()).is_head, expected, "{line}");
         }
     }
 

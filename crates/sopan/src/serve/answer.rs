@@ -7,6 +7,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
 use http::{HeaderValue, Method, Response, StatusCode, Version};
 use http_body::Body;
 use sopan_core::h1::framer::{Framer, Framing};
+use sopan_core::h1::request::BadRequest;
 
 /// What of a request decides how its answer is written.
 #[derive(Debug, Clone)]
@@ -23,8 +24,8 @@ impl Asked {
     }
 
     /// What is known of a request that could not be read.
-    pub(super) fn unreadable() -> Self {
-        Self { is_head: false, is_http_10: false, keeps: false }
+    pub(super) fn unreadable(bad: &BadRequest) -> Self {
+        Self { is_head: bad.is_head, is_http_10: false, keeps: false }
     }
 }
 

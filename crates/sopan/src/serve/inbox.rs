@@ -85,7 +85,8 @@ impl Inbox {
                 self.socket.phase.answered();
             }
         }
-        let end = fields::find_end(&self.read, self.scanned)?;
+        let end = fields::find_end(&self.read, self.scanned);
+        let end = end.map_err(|fault| BadRequest::from(fault).of(&self.read))?;
         match end {
             Some(length) if length <= HEAD_BYTES_MAX => {
                 (self.scanned, self.skipped) = (0, false);

@@ -175,7 +175,7 @@ impl<'a> Wire<'a> {
     async fn refuse(&mut self, bad: BadRequest) -> End {
         self.socket.phase.request();
         let response = exchange::refuse_unread(self.door.upstream(), bad).map(Full::new);
-        match self.pass_on(response, &Asked::unreadable()).await {
+        match self.pass_on(response, &Asked::unreadable(&bad)).await {
             (_, Ok(())) => End::Lingers,
             (_, Err(_)) => End::Closed,
         }

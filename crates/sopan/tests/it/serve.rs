@@ -12,6 +12,7 @@ mod fields;
 mod interims;
 mod mutations;
 mod passing;
+mod refusing;
 mod switching;
 mod timed;
 mod tls;

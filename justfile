@@ -8,6 +8,7 @@ check: fmt clippy doc deny test
 # Formatting is as rustfmt writes it.
 fmt:
     cargo fmt --all --check
+    cargo fmt --manifest-path fuzz/Cargo.toml --check
 
 # Warnings are errors.
 clippy:
@@ -28,3 +29,7 @@ test *ARGS:
 # Micro-benchmarks of the core.
 bench:
     cargo bench --workspace
+
+# Fuzzes a target (http_date, retry_after, head, request_path) for so many seconds; needs cargo-fuzz.
+fuzz TARGET SECONDS="600":
+    RUSTC_BOOTSTRAP=1 cargo fuzz run {{TARGET}} -- -max_total_time={{SECONDS}} -max_len=4096 -dict=fuzz/http.dict -detect_leaks=0

@@ -2,9 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+mod corpus;
+#[path = "../../../../fuzz/properties/corpus.rs"]
+mod corpus_files;
 mod fake;
 mod fetch;
+#[path = "../../../../fuzz/properties/request_path.rs"]
+mod request_path;
 mod serve;
 mod settings;
+#[path = "../../../../fuzz/properties/strict.rs"]
+mod strict;
 mod support;
 mod timed;

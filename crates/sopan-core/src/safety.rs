@@ -7,7 +7,9 @@
 //! ([`Hosts::admit`]) the host asked for must be one that can only be meant for this machine, or that is configured, and a
 //! page that asks must come from such a host too.
 //!
-//! It protects from what browsers can be made to do, not from programs: those say what they like.
+//! It protects from what browsers can be made to do, not from programs: those say what they like. And it protects whole only
+//! what is asked by the names of this machine: to other names over plain HTTP browsers do not say from which site a request
+//! for an image comes (W3C Fetch Metadata §2), so a page can cause such a one, and not read its answer.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -16,6 +16,7 @@ mod attempt;
 mod collect;
 mod end;
 mod hop;
+mod inbound;
 mod keep;
 pub(crate) mod log;
 mod send;
@@ -23,7 +24,6 @@ mod story;
 mod tunnel;
 mod turn;
 
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -34,14 +34,14 @@ use http::header::{CONNECTION, RETRY_AFTER, UPGRADE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use sopan_core::breaker::Health;
 use sopan_core::h1::request::BadRequest;
-use sopan_core::headers::{Shown, offered_upgrade, redact_url, strip_hop_by_hop, went_in_a_circle};
+use sopan_core::headers::{offered_upgrade, strip_hop_by_hop, went_in_a_circle};
 use sopan_core::hints;
 use sopan_core::lane::Visit;
 use sopan_core::queue::{ClientId, Entry};
 use sopan_core::retry::{Again, Backoff, Decision, Outcome, Situation, Verdict, Why, decide};
 use sopan_core::time::Instant;
 
-use crate::body::{Body, Source};
+use crate::body::Body;
 use crate::dispatcher::Turn;
 use crate::event::Attempted;
 use crate::interim::Interims;
@@ -53,84 +53,11 @@ use collect::Collector;
 pub use collect::Sink;
 use hop::Crossing;
 pub use hop::Hop;
+pub use inbound::{Answer, End, Inbound};
 use keep::Kept;
 use story::Story;
 pub use tunnel::Tunnel;
 use turn::Stop;
-
-/// A request as a door hands it over.
-pub struct Inbound {
-    /// The request; its target in origin form, or absolute, in which case its authority is not looked at.
-    pub request: Request<Source>,
-    /// Whose it is.
-    pub client: ClientId,
-    /// The client's share against others, 1 or more.
-    pub weight: u32,
-    /// Where interim answers (1xx) to it go. With it the door says that its client understands them, and that it can
-    /// switch protocols; without it neither happens.
-    pub interims: Option<Interims>,
-    /// The hop that it came over; none for a program that asks by itself, and is no intermediary.
-    pub hop: Option<Hop>,
-}
-
-impl fmt::Debug for Inbound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inbound")
-            .field("method", self.request.method())
-            .field("target", &redact_url(&self.request.uri().to_string()))
-            .field("fields", &Shown(self.request.headers()))
-            .field("body", self.request.body())
-            .field("client", &self.client)
-            .field("weight", &self.weight)
-            .field("interims", &self.interims)
-            .field("hop", &self.hop)
-            .finish()
-    }
-}
-
-/// An exchange's answer.
-pub struct Answer {
-    /// What the client gets.
-    pub response: Response<AnswerBody>,
-    /// How it came about.
-    pub end: End,
-    /// What follows the head, where the upstream has switched protocols (101).
-    pub tunnel: Option<Tunnel>,
-}
-
-impl fmt::Debug for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer")
-            .field("status", &self.response.status())
-            .field("fields", &Shown(self.response.headers()))
-            .field("body", self.response.body())
-            .field("end", &self.end)
-            .field("tunnel", &self.tunnel)
-            .finish()
-    }
-}
-
-/// How an exchange ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
-    /// The upstream answered, and that is the answer.
-    Done,
-    /// The last attempt failed, and the failure in hand is passed on.
-    GaveUp {
-        /// What came of the last attempt, in words.
-        reason: String,
-        /// What it was if there was no answer.
-        failure: Option<Failure>,
-        /// The upstream's status if there was one. The answer's own may be sopan's, where the upstream's was not kept.
-        status: Option<StatusCode>,
-        /// Why there was no other.
-        why: Why,
-    },
-    /// sopan answered by itself.
-    Refused(Refusal),
-    /// sopan was asked itself: the request was to go no further (`Max-Forwards`).
-    Own,
-}
 
 /// Sends a request to an upstream when its turn has come, and again where that is right; answers with what is to be passed
 /// on. The answer's body must be read to its end or dropped, since the request holds its place until then.
@@ -166,8 +93,8 @@ pub fn refuse_unread(upstream: &Upstream, bad: BadRequest) -> Response<Bytes> {
     response
 }
 
-/// The largest head of a request.
-const HEAD_BYTES_MAX: u64 = 64 * 1024;
+/// The largest head of a request that is passed on.
+const HEAD_BYTES_MAX: u64 = sopan_core::h1::HEAD_BYTES_MAX as u64;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -531,6 +458,7 @@ fn head_bytes(head: &Request<()>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::Source;
     use crate::{Settings, Surroundings, Target};
 
     /// A hundred thousand requests may wait, and each is such a future.

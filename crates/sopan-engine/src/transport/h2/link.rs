@@ -29,7 +29,7 @@ const STREAMS_MAX: usize = 64;
 /// What may lie unread of one answer's body.
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// The largest head of an answer, as it is counted there (RFC 9113 §6.5.2).
-const HEAD_BYTES_MAX: u32 = 64 * 1024;
+const HEAD_BYTES_MAX: u32 = sopan_core::h1::HEAD_BYTES_MAX as u32;
 /// What of one request's body may wait for the connection to take it.
 const SEND_BYTES_MAX: usize = 64 * 1024;
 /// How long a connection that nobody uses any more may take to say goodbye.

@@ -36,8 +36,7 @@ impl Exchange<'_> {
     pub(super) async fn send(&mut self) -> Result<Response<()>, Unanswered> {
         let Self { upstream, head, body, deadline, story, turn, conn, past, interims, .. } = self;
         let (Some(turn), Some(conn)) = (turn, conn) else { return Err(Unanswered::TimedOut) };
-        let clock = upstream.clock;
-        let begun = clock.now();
+        let begun = upstream.clock.now();
         let mut attempt_ends = begun.after(upstream.retry.attempt_timeout);
         let mut timer = conn.take_timer();
         let result = {
@@ -68,8 +67,8 @@ impl Exchange<'_> {
                 loop {
                     let ends = deadline.map_or(attempt_ends, |total| total.min(attempt_ends));
                     // A timer says "pending" to a task that has used up its share by reading; then the clock itself is asked.
-                    let is_blind = || !has_budget_remaining() && clock.now() >= ends;
-                    if timer.poll(clock, ends, cx).is_pending() && !is_blind() {
+                    let is_blind = || !has_budget_remaining() && upstream.clock.now() >= ends;
+                    if timer.poll(upstream.clock, ends, cx).is_pending() && !is_blind() {
                         return Poll::Pending;
                     }
                     let mut moved = body.take_moved();
@@ -79,7 +78,7 @@ impl Exchange<'_> {
                     }
                     if moved.is_zero() {
                         let is_total = deadline.is_some_and(|total| total <= attempt_ends);
-                        let was_fair = clock.now().since(begun) >= upstream.retry.time_for_one() / 2;
+                        let was_fair = upstream.clock.now().since(begun) >= upstream.retry.time_for_one() / 2;
                         let unanswered =
                             if is_total { Unanswered::TotalTimeout { was_fair } } else { Unanswered::TimedOut };
                         return Poll::Ready(Err(unanswered));
@@ -93,7 +92,7 @@ impl Exchange<'_> {
         conn.put_timer(timer);
         let moved = body.take_moved();
         *deadline = deadline.map(|total| total.after(moved));
-        story.heard(clock);
+        story.heard(upstream.clock);
         result
     }
 }

@@ -51,9 +51,10 @@ pub(crate) fn failure(error: &io::Error) -> Failure {
     }
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Failure::Refused,
-        io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
-            Failure::Terminated
-        }
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::BrokenPipe => Failure::Terminated,
         io::ErrorKind::TimedOut => Failure::ConnectTimeout,
         // Not TLS, so it is HTTP/2 that was agreed to and is not spoken.
         io::ErrorKind::InvalidData => Failure::Garbage,
@@ -74,7 +75,12 @@ pub(crate) fn failure_in_use(error: &io::Error) -> Failure {
 
 /// A fault in words.
 pub(crate) fn explain(error: &io::Error) -> String {
-    of_tls(error).map_or_else(|| error.to_string(), explain_tls)
+    let text = || {
+        let text = error.to_string();
+        // The library adds where to read more, which is no help to whoever reads a log.
+        text.split_once(": https://").map_or(text.clone(), |(words, _)| words.to_owned())
+    };
+    of_tls(error).map_or_else(text, explain_tls)
 }
 
 pub(super) fn of_tls(error: &io::Error) -> Option<&rustls::Error> {

@@ -32,11 +32,11 @@ use crate::body::AttemptBody;
 use crate::clock::Watchdog;
 use crate::interim::Interims;
 pub(super) use link::{Link, Place};
-use upload::{Stopped, Upload};
+use upload::{Stopped, Upload, Uploading};
 use watch::{Watch, Written};
 
-/// A connection on which nothing came for so long after a request was written is not used for others. The library would
-/// notice a peer that says so when it leaves; one that has vanished says nothing.
+/// A connection on which nothing came for so long after a request was written, whoever's, is not used for others. The
+/// library would notice a peer that says so when it leaves; one that has vanished says nothing.
 const SILENT_MAX: Duration = Duration::from_secs(5);
 
 /// A place for one request on a connection.
@@ -47,6 +47,8 @@ pub(crate) struct Conn {
     written: Option<Written>,
     has_answer: bool,
     upload: Upload,
+    /// What is left of the request's body after the answer has begun.
+    uploading: Option<Uploading>,
     answer: Option<RecvStream>,
     /// How long the rest of the answer's body is, where its head told.
     left: Option<u64>,
@@ -61,6 +63,7 @@ impl Conn {
             written: None,
             has_answer: false,
             upload: Upload::default(),
+            uploading: None,
             answer: None,
             left: Some(0),
             timer: Watchdog::default(),
@@ -112,7 +115,8 @@ impl Conn {
             let unprocessed = sent && failure.is_unprocessed();
             let is_early = self.written.is_none_or(|written| watch.clock.now().since(written.at) < STALE_MAX);
             let is_silent = self.written.is_none_or(|written| watch.is_silent_since(written));
-            let stale = self.reused && (unprocessed || is_silent && is_early);
+            // A refused request was refused on a connection that is well, and another would be refused as well.
+            let stale = self.reused && (sent && failure.has_left() || is_silent && is_early);
             Lost { sent, unprocessed, stale, error: failure.told(watch) }
         })
     }
@@ -188,13 +192,14 @@ impl Conn {
         let has_none = *head.method() == Method::HEAD
             || matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         self.answer = (!has_none && !answer.is_end_stream()).then_some(answer);
+        // The answer goes on whatever becomes of the request's body, and the body whoever does not take the answer: what the
+        // peer lets it send, nobody else can.
+        self.uploading = std::mem::take(&mut self.upload).goes_on();
         Ok(response)
     }
 
     /// The next piece of the answer's body; none at its end.
     pub(crate) fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WireError>>> {
-        // The answer goes on whatever becomes of the request's body.
-        let _ = self.upload.poll(cx);
         let Some(answer) = &mut self.answer else { return Poll::Ready(None) };
         let result = match ready!(answer.poll_data(cx)) {
             Some(Ok(data)) => {
@@ -224,9 +229,7 @@ impl Conn {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        let Some(written) = self.written.filter(|_| !self.has_answer) else { return };
-        let watch = self.watch();
-        if watch.is_silent_since(written) && watch.clock.now().since(written.at) >= SILENT_MAX {
+        if self.written.is_some() && !self.has_answer && self.watch().silent_for() >= SILENT_MAX {
             self.place.link.retire();
         }
     }
@@ -365,7 +368,12 @@ impl Fault {
     fn is_unprocessed(&self) -> bool {
         let Self::H2(error) = self else { return false };
         let is_refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
-        error.is_remote() && (is_refused || error.is_go_away()) || self.demands_http_1()
+        error.is_remote() && (is_refused || error.is_go_away())
+    }
+
+    /// Whether the upstream has left the connection, and not looked at the request.
+    fn has_left(&self) -> bool {
+        matches!(self, Self::H2(error) if error.is_remote() && error.is_go_away())
     }
 
     fn demands_http_1(&self) -> bool {

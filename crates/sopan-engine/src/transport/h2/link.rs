@@ -32,6 +32,13 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 const HEAD_BYTES_MAX: u32 = sopan_core::h1::HEAD_BYTES_MAX as u32;
 /// What of one request's body may wait for the connection to take it.
 const SEND_BYTES_MAX: usize = 64 * 1024;
+/// What small frames of answers that nobody takes may cost beside their bytes, before the library ends the connection for
+/// everybody: as much as all windows can hold of pieces of about thirty bytes.
+const SMALL_FRAMES_MAX: usize = STREAMS_MAX * STREAM_WINDOW as usize * 8;
+/// Answers to requests whose clients have left may come so late, and are ignored; of later ones, and of more, the peer is told
+/// once more that nobody wants them. That is no fault of the connection, however often it happens.
+const LEFT_FOR: Duration = Duration::from_secs(60);
+const LEFT_MAX: usize = 1024;
 /// How long a connection that nobody uses any more may take to say goodbye.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -67,6 +74,10 @@ impl Link {
             .initial_connection_window_size(STREAM_WINDOW * STREAMS_MAX as u32)
             .max_header_list_size(HEAD_BYTES_MAX)
             .max_send_buffer_size(SEND_BYTES_MAX)
+            .data_frame_budget(SMALL_FRAMES_MAX)
+            .max_concurrent_reset_streams(LEFT_MAX)
+            .reset_stream_duration(LEFT_FOR)
+            .max_local_error_reset_streams(None)
             .enable_push(false)
             // None until its settings say how many; this is also how it is seen that they have come.
             .initial_max_send_streams(0)
@@ -199,12 +210,12 @@ fn explain_end(error: &h2::Error, watch: &Watch) {
         return;
     }
     let reason = super::name_of(error.reason());
-    let why = if error.is_remote() {
-        format!("it left: {reason}")
+    let (kind, why) = if error.is_remote() {
+        (io::ErrorKind::ConnectionAborted, format!("it left: {reason}"))
     } else {
-        format!("it agreed to HTTP/2 and does not keep to its rules: {reason}")
+        (io::ErrorKind::InvalidData, format!("it agreed to HTTP/2 and does not keep to its rules: {reason}"))
     };
-    watch.keep(io::Error::new(io::ErrorKind::InvalidData, why));
+    watch.keep(io::Error::new(kind, why));
 }
 
 /// What the library says of an end, in full where the stream said more.

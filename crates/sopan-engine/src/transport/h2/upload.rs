@@ -1,11 +1,13 @@
 //! A request's body on its way out over HTTP/2: no more is read of it than the peer's windows and the connection take.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use h2::SendStream;
+use h2::{Reason, SendStream};
 use http_body::Body as _;
+use tokio::task::AbortHandle;
 
 use super::super::WireError;
 use crate::body::{AttemptBody, BodyError};
@@ -58,8 +60,28 @@ impl Upload {
             return Poll::Pending;
         }
         let result = ready!(sending.poll(cx));
+        if matches!(result, Err(Stopped::Broken(_))) {
+            // The answer may go on for long, and would keep the stream from being ended.
+            sending.stream.send_reset(Reason::CANCEL);
+        }
         self.0 = None;
         Poll::Ready(result)
+    }
+
+    /// Sends the rest in a task of its own, if there is any that may go.
+    pub(super) fn goes_on(mut self) -> Option<Uploading> {
+        let may_go = self.0.as_ref().is_some_and(|sending| !sending.is_held);
+        // What becomes of it the peer hears, and nobody else asks.
+        may_go.then(|| Uploading(tokio::spawn(async move { drop(poll_fn(|cx| self.poll(cx)).await) }).abort_handle()))
+    }
+}
+
+/// A body on its way; it ends when this is dropped.
+pub(super) struct Uploading(AbortHandle);
+
+impl Drop for Uploading {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

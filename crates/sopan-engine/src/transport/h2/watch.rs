@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use sopan_core::time::Instant;
@@ -25,6 +26,8 @@ pub(super) struct Watch {
     pub(super) clock: Clock,
     /// How often bytes have come.
     heard: AtomicU64,
+    /// When the first head was written since bytes last came, in ns; 0 if none was.
+    unanswered_since: AtomicU64,
     /// Requests that the peer allows at once; 0 until it has said so.
     allowed: AtomicUsize,
     seen: Mutex<Seen>,
@@ -59,7 +62,8 @@ pub(super) struct Written {
 
 impl Watch {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, heard: AtomicU64::new(0), allowed: AtomicUsize::new(0), seen: Mutex::default() }
+        let (heard, unanswered_since) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { clock, heard, unanswered_since, allowed: AtomicUsize::new(0), seen: Mutex::default() }
     }
 
     /// Ready when the head of this stream has been written.
@@ -101,6 +105,7 @@ impl Watch {
         let mut seen = self.seen.lock();
         seen.written = seen.written.max(id);
         let written = self.written_now();
+        let _ = self.unanswered_since.compare_exchange(0, written.at.as_nanos().max(1), Relaxed, Relaxed);
         for one in seen.unwritten.iter_mut().filter(|one| one.id <= id && one.written.is_none()) {
             one.written = Some(written);
             one.waker.wake_by_ref();
@@ -110,6 +115,19 @@ impl Watch {
     /// Whether nothing has come since a head was written.
     pub(super) fn is_silent_since(&self, written: Written) -> bool {
         self.heard.load(Relaxed) == written.heard
+    }
+
+    /// For how long nothing has come although a head was written, whoever's.
+    pub(super) fn silent_for(&self) -> Duration {
+        match self.unanswered_since.load(Relaxed) {
+            0 => Duration::ZERO,
+            since => self.clock.now().since(Instant::from_nanos(since)),
+        }
+    }
+
+    fn hears(&self) {
+        self.heard.fetch_add(1, Relaxed);
+        self.unanswered_since.store(0, Relaxed);
     }
 
     /// Requests that the peer allows at once.
@@ -213,7 +231,7 @@ impl AsyncRead for Tap {
         let before = buf.filled().len();
         let poll = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.watch.heard.fetch_add(1, Relaxed);
+            self.watch.hears();
         }
         poll.map_err(|error| self.watch.keep(error))
     }

@@ -173,7 +173,7 @@ every change. This table is written by `bench/conformance.py`, which runs the sa
   was seen instead, in few words.
 - **choice**: the RFC leaves a choice, and sopan takes the strict one. Where another proxy does something else, that is *no
   fault*: it serves clients that sopan turns away. Only where malformed bytes went through to the other side it is counted.
-- **policy**: a promise of sopan alone. Others never made it, so nothing is said of them.
+- **policy**: a promise of sopan alone. Others never made it: `ok` where it happens to hold, else `–`.
 - Of sopan the exact status is asked and that the connection is closed; of others any refusal will do, also silence.
 - Each peer runs as its package comes, with the plainest configuration of a reverse proxy in front of one upstream (see
   `bench/conformance.py`), strictness at its default. Some of what is missing has a switch (`ProxyVia On` in Apache, say),
@@ -200,8 +200,7 @@ be one, and haproxy also no Host or two equal ones; sopan decides by Host whethe
 that can be read, and names this machine. *Folded lines*, and *a length and chunks together*: the RFC allows to mend both,
 haproxy does, and what goes out is clean; sopan refuses, because the program behind the same client may have read the bytes
 in the other way. *Lines that end in bare LF*: allowed too, and mended by both peers. *Names that are no token*: nginx leaves
-such lines out and forwards the rest. *Control characters in values*: passed on as they came, which is what the malformed
-requests above are mostly made of. *Look-alikes*, as `Content_Length`: harmless by the letter, and the start of some ways to
+such lines out and forwards the rest. *Control characters in values*: passed on as they came. *Look-alikes*, as `Content_Length`: harmless by the letter, and the start of some ways to
 hide a field from one of two readers. In *chunked bodies* it is bare LF again, and sizes that are off by one and still fit.
 
 What sopan forwards and nginx refuses is mostly `OPTIONS *` and methods with digits or in lower case, which nginx does not

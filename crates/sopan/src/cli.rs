@@ -257,7 +257,7 @@ pub(crate) struct Retry {
     /// How chance enters the wait: around it, anywhere below it, or growing from wait to wait
     #[arg(long, value_name = "fraction|full|decorrelated", default_value = "fraction", hide_short_help = true)]
     pub(crate) jitter_kind: String,
-    /// The longest Retry-After that is honoured
+    /// The longest Retry-After that a request waits for; the pause for all others is bounded by --max-hold
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) max_retry_after: String,
     /// What a longer one means: the answer goes to the caller at once, or wait --max-retry-after and ask again
@@ -329,7 +329,7 @@ pub(crate) struct Passing {
     ///
     /// off: nothing; Forwarded, X-Forwarded-* and X-Real-IP are taken off, since they would tell a stranger of your inner
     /// network. pass: what the client sent goes on as it is. rfc7239, x-forwarded: the client's address and the host it
-    /// asked for are added to what it sent.
+    /// asked for are added to what it sent, which is not checked: X-Forwarded-Host and -Proto are replaced, the rest stays.
     #[arg(long, value_name = "off|pass|rfc7239|x-forwarded", default_value = "off", hide_short_help = true)]
     pub(crate) forwarded: String,
     /// Whether links and redirects to the API's own address lead back through sopan

@@ -70,7 +70,13 @@ impl Exchange<'_> {
 
     pub(super) fn refuse(&mut self, refusal: Refusal) -> Answer {
         self.story.refused = Some(refusal.reason());
-        if matches!(refusal, Refusal::Lane(_) | Refusal::TotalTimeout { .. }) {
+        let is_told = |refusal| {
+            matches!(
+                refusal,
+                Refusal::Lane(_) | Refusal::TotalTimeout { .. } | Refusal::Denied(_) | Refusal::Loop { .. }
+            )
+        };
+        if is_told(refusal) {
             self.log_refusal(&refusal);
         }
         self.finish(refusal.response().map(Some), End::Refused(refusal))

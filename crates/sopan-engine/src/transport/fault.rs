@@ -158,7 +158,8 @@ fn explain_certificate(error: &CertificateError) -> String {
             "its extended key usage does not allow it to be shown by a server".to_owned()
         }
         CertificateError::Other(other) if is_authority(other) => {
-            "it is a certificate of an authority (CA:TRUE), which a server must not show".to_owned()
+            "it is a certificate of an authority (CA:TRUE), which a server must not show; have one made with CA:FALSE"
+                .to_owned()
         }
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
@@ -262,7 +263,7 @@ mod tests {
             (
                 said_of(is_authority, true, "localhost"),
                 BadCertificate::Authority,
-                "it is a certificate of an authority (CA:TRUE), which a server must not show",
+                "it is a certificate of an authority (CA:TRUE), which a server must not show; have one made with CA:FALSE",
             ),
             (said_of(|_| {}, true, "other"), BadCertificate::OtherName, "it is not for other, but for localhost"),
             (said_of(|_| {}, true, "10.0.0.1"), BadCertificate::OtherName, "it is not for 10.0.0.1, but for localhost"),

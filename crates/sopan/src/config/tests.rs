@@ -521,7 +521,8 @@ fn a_client_certificate_comes_with_its_key() {
     ] {
         let (certificate, key) = (file(certificate), file(key));
         let (cert_path, key_path) = (certificate.path().to_str().unwrap(), key.path().to_str().unwrap());
-        let result = try_serve(&["--client-cert", cert_path, "--client-key", key_path]);
+        let flags = ["--client-cert", cert_path, "--client-key", key_path];
+        let result = try_serve(&[&flags[..], &["--upstream", "https://u"]].concat());
         let (kind, path) = if flag == "--client-cert" { ("client certificate", cert_path) } else { ("key", key_path) };
         match result {
             Ok(serve) => assert!(flag.is_empty() && serve.upstream.client_certificate.is_some(), "{why}"),
@@ -541,6 +542,10 @@ fn a_client_certificate_comes_with_its_key() {
     check(
         try_serve(&["--client-key", "f"]).err(),
         &["--client-key: it needs the certificate too; add --client-cert FILE"],
+    );
+    check(
+        try_serve(&["--client-cert", "f", "--client-key", "f"]).err(),
+        &["--client-cert: the upstream is asked over plain http, which knows no certificates; write https://…"],
     );
 }
 

@@ -178,6 +178,9 @@ fn client_certificate(check: &mut Check, typed: &cli::Connections, settings: &mu
         (Some(_), None) => return check.note(CERT, "it needs the private key too; add --client-key FILE"),
         (None, Some(_)) => return check.note(KEY, "it needs the certificate too; add --client-cert FILE"),
     };
+    if !settings.target.is_tls() {
+        return check.note(CERT, "the upstream is asked over plain http, which knows no certificates; write https://…");
+    }
     let client = ClientCertificate { certificate, key };
     match client.check() {
         Ok(()) => settings.client_certificate = Some(client),

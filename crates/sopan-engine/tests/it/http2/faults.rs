@@ -53,6 +53,57 @@ async fn what_was_not_looked_at_is_sent_again_whatever_it_is() {
     }
 }
 
+/// What is refused on a connection that is well would be refused on another too.
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_waits_and_goes_again_on_the_same_connection() {
+    let upstream = Http2::new(|asked: Asked| async move {
+        if asked.number == 2 { reset(asked, Reason::REFUSED_STREAM) } else { asked.fine().await }
+    });
+    let bench = Bench::shared(&upstream, |_| {});
+    for _ in 0..2 {
+        assert_eq!(bench.get("/x").await.status(), 200);
+    }
+    assert_eq!((upstream.connections(), upstream.dialled()), (vec![1, 1, 1], (1, 0)));
+    assert_eq!(bench.seen.outcomes(), ["HTTP 200", "connection failed", "HTTP 200"]);
+}
+
+/// No request waits on it for as long as it has been silent, but all of them together do.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_has_vanished_is_given_up() {
+    let plan = |number| if number == 1 { Line::Answers(b"") } else { Line::Open };
+    let upstream = Http2::over(plan, server::Builder::new(), Asked::fine);
+    let bench = Bench::shared(&upstream, |settings| settings.retry.attempt_timeout = s(3));
+    assert_eq!(bench.get("/x").await.status(), 200);
+    assert_eq!((upstream.connections(), upstream.dialled()), (vec![2], (2, 0)));
+}
+
+/// What the peer lets a request send, nobody else can: so it goes also where nobody takes the answer.
+#[tokio::test(start_paused = true)]
+async fn an_upload_goes_on_although_nobody_reads_its_early_answer() {
+    const LENGTH: usize = 300_000;
+    let (sender, mut whole) = tokio::sync::mpsc::unbounded_channel();
+    let upstream = Http2::new(move |mut asked: Asked| {
+        let sender = sender.clone();
+        async move {
+            let mut answer = asked.respond.send_response(Response::new(()), false).unwrap();
+            let mut read = 0;
+            while let Some(Ok(data)) = asked.request.body_mut().data().await {
+                read += data.len();
+                asked.request.body_mut().flow_control().release_capacity(data.len()).unwrap();
+            }
+            sender.send(read).unwrap();
+            answer.send_data("late".into(), true).unwrap();
+            Then::GoesOn
+        }
+    });
+    let bench = Bench::shared(&upstream, |_| {});
+    let mut client = bench.door();
+    client.send(format!("POST /x HTTP/1.1\r\nHost: sopan\r\nContent-Length: {LENGTH}\r\n\r\n")).await;
+    client.send(vec![b'x'; LENGTH]).await;
+    assert_eq!(whole.recv().await, Some(LENGTH));
+    assert_eq!(client.head().await.status(), 200);
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_leaves_says_which_requests_it_has_looked_at() {
     // GOAWAY with no request as the last, on a connection that has taken one.

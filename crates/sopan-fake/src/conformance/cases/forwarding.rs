@@ -16,6 +16,7 @@ fn hop_by_hop() -> Vec<Case> {
         X-End: keep\r\nKeep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\nTE: gzip\r\n";
     let back = "HTTP/1.1 200 OK\r\nConnection: X-Back\r\nX-Back: 1\r\nX-End: keep\r\nContent-Length: 0\r\n\r\n";
     vec![
+        // px-1
         case("hop-request", "9110 §7.6.1", "what belongs to the hop, or is named by any Connection line, stays behind")
             .get(hop)
             .answer(&[200])

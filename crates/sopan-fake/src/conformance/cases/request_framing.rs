@@ -24,6 +24,7 @@ const SMUGGLED: &str =
 fn both() -> Vec<Case> {
     let both = |id, fields: &str, claim| bad(id, "9112 §6.3", fields.as_bytes(), SMUGGLED, claim).choice();
     vec![
+        // px-4
         both("cl-te", "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", "a length and then chunks"),
         both("te-cl", "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n", "chunks and then a length"),
         both("cl-te-6", "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n", "a length that is not the chunks'"),

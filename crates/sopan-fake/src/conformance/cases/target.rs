@@ -2,6 +2,7 @@
 
 use super::super::case::{Case, Group};
 
+// px-2
 /// Name, target, claim; each arrives as it was sent.
 const KEPT: [(&str, &str, &str); 15] = [
     ("target-double-slash", "/a//b", "an empty segment is a segment"),

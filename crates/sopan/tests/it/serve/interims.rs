@@ -52,6 +52,7 @@ fn a_client_that_reads_no_hints_holds_up_its_own_answer_only() {
     assert_eq!((reply.status(), reply.interim.len()), (200, 99));
 }
 
+// px-6
 #[test]
 fn a_body_is_asked_for_when_the_upstream_asks() {
     const EXPECTS: &str = "Content-Length: 5\r\nExpect: 100-continue\r\n";

@@ -257,7 +257,9 @@ pub(crate) struct Retry {
     /// How chance enters the wait: around it, anywhere below it, or growing from wait to wait
     #[arg(long, value_name = "fraction|full|decorrelated", default_value = "fraction", hide_short_help = true)]
     pub(crate) jitter_kind: String,
-    /// The longest Retry-After that a request waits for; the pause for all others is bounded by --max-hold
+    /// The longest Retry-After that a request waits for
+    ///
+    /// Others wait as long as it says all the same, up to an hour.
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) max_retry_after: String,
     /// What a longer one means: the answer goes to the caller at once, or wait --max-retry-after and ask again

@@ -27,7 +27,7 @@ pub struct Hosts {
 }
 
 /// The name or address of a host, without a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HostName {
     /// An address.
     Ip(IpAddr),

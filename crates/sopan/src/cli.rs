@@ -4,9 +4,12 @@
 //! is allowed is told by [`crate::config`], in its own words.
 #![allow(rustdoc::bare_urls, reason = "what is written at a flag is its help, where a URL is a URL")]
 
+mod settings;
+
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
+pub(crate) use settings::{FetchFlags, ServeFlags};
 
 /// A polite proxy in front of somebody else's HTTP API.
 ///
@@ -36,10 +39,16 @@ pub(crate) enum Command {
     #[command(after_help = SERVE_EXAMPLE)]
     #[command(after_long_help = format!("{SERVE_EXAMPLE}\n\n{SIGNALS}\n\n{DURATIONS} {SIZES}"))]
     Serve(Box<Serve>),
+    /// Tell what is wrong with a settings file, or what is in force and where each value came from
+    #[command(after_help = CHECK_EXAMPLE)]
+    Check(Check),
+    /// Print the JSON Schema of settings files, for editors
+    #[command(after_help = SCHEMA_EXAMPLE)]
+    Schema,
     /// Get one URL politely and write the body to standard output
     #[command(after_help = FETCH_EXAMPLE)]
     #[command(after_long_help = format!("{FETCH_EXAMPLE}\n\n{FETCH_RULES}\n\n{DURATIONS} {SIZES}"))]
-    #[command(mut_arg("total_timeout", |arg| arg.help(FETCH_TOTAL_TIMEOUT)))]
+    #[command(mut_arg("total-timeout", |arg| arg.help(FETCH_TOTAL_TIMEOUT).long_help(None)))]
     Fetch(Box<Fetch>),
     /// Play a rate-limited API, to try sopan or any other client on
     #[command(after_help = format!("{FAKE_EXAMPLE}\n\n{DURATIONS}"))]
@@ -61,6 +70,18 @@ Example:
 const SIGNALS: &str = "\
 SIGTERM and SIGINT let what has begun finish (--drain) and end with 0; a second one ends at once. A wrong flag or \
 setting ends with 2 before anything is started.";
+
+const CHECK_EXAMPLE: &str = "\
+Example:
+  sopan check sopan.yaml
+
+Exit codes: 0 it can be used, 2 something is wrong with it. Warnings do not count.";
+
+const SCHEMA_EXAMPLE: &str = "\
+Example:
+  sopan schema > sopan.schema.json
+      then begin sopan.yaml with this line, for editors that know it:
+      # yaml-language-server: $schema=sopan.schema.json";
 
 const FETCH_EXAMPLE: &str = "\
 Example:
@@ -94,62 +115,25 @@ after the head, truncated bodies. Every later one is asked of the limits.";
 /// Flags of `sopan serve`.
 #[derive(Args)]
 pub(crate) struct Serve {
-    /// The API that requests go to
+    #[command(flatten)]
+    pub(crate) settings: ServeFlags,
+    /// A settings file, which can name many upstreams
     ///
-    /// Perhaps with a path that is put in front of theirs: https://api.example.com/v2
-    #[arg(long, value_name = "URL")]
-    pub(crate) upstream: String,
-    /// Where clients connect; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
-    pub(crate) listen: String,
-    /// Where /metrics and /healthz are served, or `off`
-    ///
-    /// /healthz says that the program runs, not that the API does.
-    #[arg(long, value_name = "ADDRESS|off", default_value = "127.0.0.1:8001")]
-    pub(crate) admin: String,
-    /// Let in requests from other machines, which use the API as you do
-    ///
-    /// Needed to listen on an address that other machines reach. Any Host will do then, unless --host says which.
-    #[arg(long, hide_short_help = true)]
-    pub(crate) open: bool,
-    /// A name by which sopan may be asked beside localhost, without a port; may be given several times
-    ///
-    /// Else a page on the web could let its own name lead to this machine, and read through its visitors' browsers what
-    /// the API answers. Pages of this host may ask too.
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
-    pub(crate) host: Vec<String>,
-    /// Threads that pass requests on [default: one for each core]
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    pub(crate) workers: Option<String>,
-    /// Connections of clients that are open at once; more wait to be accepted
-    #[arg(long, value_name = "N", default_value = "10000", hide_short_help = true)]
-    pub(crate) max_connections: String,
-    /// The longest that a client may take for the head of a request
-    #[arg(long, value_name = "DURATION", default_value = "10s", hide_short_help = true)]
-    pub(crate) header_timeout: String,
-    /// How long requests may go on after SIGTERM or SIGINT
-    #[arg(long, value_name = "DURATION", default_value = "10s", hide_short_help = true)]
-    pub(crate) drain: String,
-    /// Answers of the upstream are stored: not yet, so only `off` is allowed
-    #[arg(long, value_name = "off", default_value = "off", hide_short_help = true)]
-    pub(crate) cache: String,
-    /// A line for every request, at INFO
-    #[arg(long, value_name = "on|off", default_value = "off")]
-    pub(crate) access_log: String,
-    #[command(flatten)]
-    pub(crate) log: Log,
-    #[command(flatten)]
-    pub(crate) limits: Limits,
-    #[command(flatten)]
-    pub(crate) waiting: Waiting,
-    #[command(flatten)]
-    pub(crate) retry: Retry,
-    #[command(flatten)]
-    pub(crate) replay: Replay,
-    #[command(flatten)]
-    pub(crate) connections: Connections,
-    #[command(flatten)]
-    pub(crate) passing: Passing,
+    /// YAML, TOML or JSON, by its ending, with everything that flags can say and more. Flags count more than the file, for
+    /// all its upstreams. `sopan check FILE` tells what is wrong with it.
+    #[arg(long, value_name = "FILE", conflicts_with = "upstream", required_unless_present = "upstream")]
+    pub(crate) config: Option<String>,
+}
+
+/// Flags of `sopan check`.
+#[derive(Args)]
+pub(crate) struct Check {
+    /// The settings file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// What is printed: for people, or one JSON object
+    #[arg(long, value_name = "text|json", default_value = "text")]
+    pub(crate) format: String,
 }
 
 /// Flags of `sopan fetch`.
@@ -165,180 +149,7 @@ pub(crate) struct Fetch {
     #[arg(long, value_name = "SIZE", default_value = "1GiB", hide_short_help = true)]
     pub(crate) body_bytes_max: String,
     #[command(flatten)]
-    pub(crate) log: Log,
-    #[command(flatten)]
-    pub(crate) limits: Limits,
-    #[command(flatten)]
-    pub(crate) retry: Retry,
-    #[command(flatten)]
-    pub(crate) connections: Connections,
-}
-
-#[derive(Args)]
-pub(crate) struct Log {
-    /// The form of the log on standard error
-    ///
-    /// Lines for people, or one JSON object a line. What is wrong with flags is told as text in any case.
-    #[arg(long, value_name = "text|json", default_value = "text")]
-    pub(crate) log: String,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "What the API allows")]
-pub(crate) struct Limits {
-    /// A rate (10/s burst 20), a quota (5000 per 1h), or `unlimited` [default: 10/s burst 20]
-    ///
-    /// May be given several times, and all are kept to. A rate without a burst, 10/s or 500/min or 0.5/s, is evenly
-    /// spaced. Where the API states a burst, state it too; against one that allows none, add --rate-margin 10%, since requests
-    /// bunch up a little on the way.
-    #[arg(long, value_name = "LIMIT")]
-    pub(crate) rate: Vec<String>,
-    /// The burst of the one rate that does not say its own; alone it means 10/s
-    ///
-    /// So many may leave at once after a quiet time, less --headroom.
-    #[arg(long, value_name = "N")]
-    pub(crate) burst: Option<String>,
-    /// How much of a burst of 2 or more is left unused, so that requests which bunch up on the way still fit
-    #[arg(long, value_name = "N", default_value = "1", hide_short_help = true)]
-    pub(crate) headroom: String,
-    /// The share of every rate that is left unused, since two clocks never run alike
-    ///
-    /// Write 10% for an API that enforces its rate strictly and allows no burst.
-    #[arg(long, value_name = "PERCENT", default_value = "0.1%", hide_short_help = true)]
-    pub(crate) rate_margin: String,
-    /// The longest pause for which an answer of the API can stop everything; more than zero
-    #[arg(long, value_name = "DURATION", default_value = "1h", hide_short_help = true)]
-    pub(crate) max_hold: String,
-    /// Whether an API that is down is left alone for a while
-    ///
-    /// on, off, or on with settings such as failures=10,min_span=5s,open_for=10s; there are also share=0.5,
-    /// attempts_min=20, window=10s and probes=1, and these are the defaults.
-    #[arg(long, value_name = "on|off|SETTINGS", default_value = "on", hide_short_help = true)]
-    pub(crate) breaker: String,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Waiting")]
-pub(crate) struct Waiting {
-    /// Requests under way at once, or `unlimited`
-    #[arg(long, value_name = "N|unlimited", default_value = "unlimited", hide_short_help = true)]
-    pub(crate) max_in_flight: String,
-    /// Requests that wait for their turn at once; more are refused with 503
-    #[arg(long, value_name = "N", default_value = "1000", hide_short_help = true)]
-    pub(crate) waiting_max: String,
-    /// What waiting requests hold together, heads and bodies
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", hide_short_help = true)]
-    pub(crate) queue_bytes_max: String,
-    /// The longest wait for a turn; who would wait longer is refused at once, with 503
-    #[arg(long, value_name = "DURATION|unlimited", default_value = "30s")]
-    pub(crate) wait_max: String,
-    /// Between whom turns are shared fairly
-    ///
-    /// By address, by connection, or by the value of a field; requests without that field are told apart by address.
-    #[arg(long, value_name = "ip|connection|header:NAME", default_value = "ip")]
-    pub(crate) client_by: String,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Retries")]
-pub(crate) struct Retry {
-    /// Retries after the first attempt
-    #[arg(long, value_name = "N", default_value = "3")]
-    pub(crate) max_retries: String,
-    /// The first wait, doubled for every retry
-    #[arg(long, value_name = "DURATION", default_value = "500ms", hide_short_help = true)]
-    pub(crate) backoff_base: String,
-    /// The upper bound of that wait, before its jitter
-    #[arg(long, value_name = "DURATION", default_value = "30s", hide_short_help = true)]
-    pub(crate) backoff_cap: String,
-    /// The fraction of the wait that chance adds or takes off at most, 0 to 1
-    #[arg(long, value_name = "FRACTION", default_value = "0.25", hide_short_help = true)]
-    pub(crate) jitter: String,
-    /// How chance enters the wait: around it, anywhere below it, or growing from wait to wait
-    #[arg(long, value_name = "fraction|full|decorrelated", default_value = "fraction", hide_short_help = true)]
-    pub(crate) jitter_kind: String,
-    /// The longest Retry-After that a request waits for
-    ///
-    /// Others wait as long as it says all the same, up to an hour.
-    #[arg(long, value_name = "DURATION", default_value = "60s")]
-    pub(crate) max_retry_after: String,
-    /// What a longer one means: the answer goes to the caller at once, or wait --max-retry-after and ask again
-    #[arg(long, value_name = "give-up|cap", default_value = "give-up", hide_short_help = true)]
-    pub(crate) on_long_retry_after: String,
-    /// The floor under a Retry-After of exactly zero
-    #[arg(long, value_name = "DURATION", default_value = "1s", hide_short_help = true)]
-    pub(crate) min_wait: String,
-    /// The wait after a 429 or 503 without a usable Retry-After; `none` means the backoff
-    #[arg(long, value_name = "DURATION|none", default_value = "none", hide_short_help = true)]
-    pub(crate) default_wait: String,
-    /// The upper bound of a random addition to the wait of a Retry-After
-    #[arg(long, value_name = "DURATION", default_value = "0s", hide_short_help = true)]
-    pub(crate) retry_after_jitter: String,
-    /// From the arrival to the response head that is passed on, all waits included
-    #[arg(long, value_name = "DURATION|unlimited", default_value = "120s")]
-    pub(crate) total_timeout: String,
-    /// From the start of one attempt to its response head
-    #[arg(long, value_name = "DURATION", default_value = "60s", hide_short_help = true)]
-    pub(crate) attempt_timeout: String,
-    /// Whether retries after failures are bounded: in 10 s at most 100 and 20 % of the requests
-    #[arg(long, value_name = "on|off", default_value = "on", hide_short_help = true)]
-    pub(crate) retry_budget: String,
-    /// Statuses (400 to 599) to retry beside 408, 429, 500, 502, 503 and 504, separated by commas
-    #[arg(long, value_name = "STATUS,…", value_delimiter = ',', hide_short_help = true)]
-    pub(crate) retry_on: Vec<String>,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Retries")]
-pub(crate) struct Replay {
-    /// The longest request body that is kept for sending it again; a longer one streams
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", hide_short_help = true)]
-    pub(crate) replay_bytes_max: String,
-    /// What is kept of all request bodies together
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", hide_short_help = true)]
-    pub(crate) replay_bytes_total: String,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Connections")]
-pub(crate) struct Connections {
-    /// The longest that connecting to the API may take, TLS included
-    #[arg(long, value_name = "DURATION", default_value = "5s", hide_short_help = true)]
-    pub(crate) connect_timeout: String,
-    /// How long a connection is kept without a request, and how long either body may be silent
-    #[arg(long, value_name = "DURATION", default_value = "60s", hide_short_help = true)]
-    pub(crate) idle_timeout: String,
-    /// Whether HTTP/2 is spoken with an API that offers it over TLS
-    #[arg(long, value_name = "on|off", default_value = "on", hide_short_help = true)]
-    pub(crate) http2: String,
-    /// A PEM file of certificate authorities that are trusted beside the system's
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    pub(crate) ca_file: Option<String>,
-    /// A PEM file with the certificate that sopan shows to an API which wants to know its clients (mutual TLS)
-    ///
-    /// The certificates that lead to its authority may follow in the same file. Needs --client-key.
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    pub(crate) client_cert: Option<String>,
-    /// A PEM file with the private key of --client-cert, without a passphrase; it is never shown
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    pub(crate) client_key: Option<String>,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Passing on")]
-pub(crate) struct Passing {
-    /// What the API learns of who asked
-    ///
-    /// off: nothing; Forwarded, X-Forwarded-* and X-Real-IP are taken off, since they would tell a stranger of your inner
-    /// network. pass: what the client sent goes on as it is. rfc7239, x-forwarded: the client's address and the host it
-    /// asked for are added to what it sent, which is not checked: X-Forwarded-Host and -Proto are replaced, the rest stays.
-    #[arg(long, value_name = "off|pass|rfc7239|x-forwarded", default_value = "off", hide_short_help = true)]
-    pub(crate) forwarded: String,
-    /// Whether links and redirects to the API's own address lead back through sopan
-    ///
-    /// In Location, Content-Location and Link; links within bodies stay as they are.
-    #[arg(long, value_name = "on|off", default_value = "on", hide_short_help = true)]
-    pub(crate) rewrite_links: String,
+    pub(crate) settings: FetchFlags,
 }
 
 /// Flags of `sopan fake-api`.
@@ -488,7 +299,8 @@ mod tests {
             let help = command.render_long_help().to_string();
             assert!(help.contains("\nExample:\n  sopan "), "{help}");
             for argument in command.get_arguments() {
-                let flag = argument.get_long().map_or_else(|| "<URL>".to_owned(), |name| format!("--{name}"));
+                let positional = || format!("<{}>", argument.get_value_names().unwrap_or_default().join(" "));
+                let flag = argument.get_long().map_or_else(positional, |name| format!("--{name}"));
                 assert!(help.contains(&flag), "{flag} is missing in:\n{help}");
                 assert!(argument.get_help().is_some(), "{flag} is not explained");
             }
@@ -503,7 +315,7 @@ mod tests {
             let short = command.render_help().to_string();
             assert!(command.get_name() == "fake-api" || short.lines().count() < 40, "{short}");
         }
-        for text in [EXAMPLES, SERVE_EXAMPLE, FETCH_EXAMPLE, FETCH_RULES, FAKE_EXAMPLE] {
+        for text in [EXAMPLES, SERVE_EXAMPLE, CHECK_EXAMPLE, SCHEMA_EXAMPLE, FETCH_EXAMPLE, FETCH_RULES, FAKE_EXAMPLE] {
             for line in text.lines().filter(|line| line.starts_with(' ')) {
                 assert!(line.chars().count() <= 80, "{line}");
             }

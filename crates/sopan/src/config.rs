@@ -6,16 +6,31 @@
 
 use std::io::IsTerminal as _;
 
+mod draft;
 mod fake;
 mod fetch;
+mod file;
+mod flags;
+mod layer;
+mod problem;
 mod read;
+mod resolve;
+mod schema;
 mod serve;
-mod upstream;
+mod setting;
+mod table;
+mod tree;
 
 pub(crate) use fake::{Fake, fake};
 pub(crate) use fetch::{Fetch, fetch};
-pub(crate) use read::Wrong;
-pub(crate) use serve::{ClientBy, InForce, Serve, serve};
+pub(crate) use flags::Typed;
+pub(crate) use layer::{Origin, Value};
+pub(crate) use problem::{Place, Problem, Wrong};
+pub(crate) use resolve::Resolved;
+pub(crate) use schema::schema;
+pub(crate) use serve::{ClientBy, InForce, Loaded, Serve, load, serve};
+pub(crate) use setting::{Kind, Rank, Setting};
+pub(crate) use table::{GROUPS, settings};
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +43,13 @@ pub(crate) enum LogFormat {
 
 impl LogFormat {
     const ALL: [(&'static str, Self); 2] = [("text", Self::Text), ("json", Self::Json)];
+}
+
+/// Whether `--format` asks for JSON, and not for text.
+pub(crate) fn is_json(format: &str) -> Result<bool, Wrong> {
+    let mut check = read::Check::default();
+    let format = check.read("--format", format, read::one_of(LogFormat::ALL));
+    check.finish(format.map(|format| format == LogFormat::Json))
 }
 
 /// Whether whoever reads standard error wants colours: a terminal, unless its owner says otherwise (no-color.org).

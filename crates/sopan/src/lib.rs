@@ -13,6 +13,7 @@
 //! The program itself is a line around [`run`], which other code can start in process too, as the fuzz targets do.
 
 mod admin;
+mod check;
 mod cli;
 mod config;
 mod fake;
@@ -44,6 +45,8 @@ const INTERRUPTED: u8 = 130;
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
     let done = match cli::parse(args.into_iter().map(Into::into)).command {
         cli::Command::Serve(typed) => serve(&typed),
+        cli::Command::Check(typed) => check(&typed),
+        cli::Command::Schema => schema(),
         cli::Command::Fetch(typed) => fetch(&typed),
         cli::Command::FakeApi(typed) => fake(&typed),
     };
@@ -52,11 +55,38 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
 
 /// Answers with an exit code where it does not succeed. The proxy fails only before it has started.
 fn serve(typed: &cli::Serve) -> Result<(), u8> {
-    let settings = config::serve(typed).map_err(|wrong| refuse(&wrong))?;
+    let settings = config::serve(typed.config.as_deref(), &typed.settings).map_err(|wrong| refuse(&wrong))?;
     let format = settings.log;
     let _log = log::start(format);
     let metrics = admin::Metrics::new(settings.access_log);
     serve::run(settings, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
+}
+
+/// Tells what is wrong on standard error, and what is in force on standard output.
+fn check(typed: &cli::Check) -> Result<(), u8> {
+    let told = check::run(typed).map_err(|wrong| refuse(&wrong))?;
+    if let Some(wrong) = told.wrong {
+        say(&wrong.told(config::wants_colours()).trim_end());
+    }
+    print(&told.out)?;
+    if told.is_right { Ok(()) } else { Err(WRONG_SETTINGS) }
+}
+
+/// Prints the JSON Schema of settings files.
+fn schema() -> Result<(), u8> {
+    print(&config::schema())
+}
+
+/// Writes to standard output. Whoever has read enough is no reason to complain.
+fn print(text: &str) -> Result<(), u8> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(complain(
+            config::LogFormat::Text,
+            &format_args!("cannot write to standard output: {error}"),
+            WRONG_SETTINGS,
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn fetch(typed: &cli::Fetch) -> Result<(), u8> {
@@ -77,7 +107,7 @@ fn fake(typed: &cli::FakeApi) -> Result<(), u8> {
 }
 
 fn refuse(wrong: &config::Wrong) -> u8 {
-    say(wrong);
+    say(&wrong.told(config::wants_colours()).trim_end());
     WRONG_SETTINGS
 }
 

@@ -59,15 +59,15 @@ async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> any
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
     let around = Surroundings { clock, observer: Arc::clone(&metrics) as _, ..Surroundings::default() };
-    let (upstream, background) = Upstream::start(settings.upstream.clone(), around)?;
-    metrics.watch(Arc::downgrade(&upstream), settings.limits());
+    let (upstream, background) = Upstream::start(settings.upstreams[0].settings.clone(), around)?;
+    metrics.watch(Arc::downgrade(&upstream), settings.upstreams[0].limits());
 
     let workers = Workers::start(settings.workers)?;
     workers.spawn(0, background);
     let drain = Arc::<Drain>::default();
     let at_once: Vec<_> = upstream.snapshot().fills.iter().map(|fill| fill.capacity as u64).collect();
     let door = Arc::new(Door::new(&settings, upstream, clock, Arc::clone(&drain)));
-    tell(&settings.in_force(listener.local_addr()?, &at_once));
+    tell(&settings.upstreams[0].in_force(listener.local_addr()?, settings.admin, &at_once));
     if let Some(admin) = admin {
         let end = drain.over();
         tokio::spawn(admin::serve(admin, metrics, end));

@@ -7,8 +7,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use sopan_core::headers::redact_url;
 use sopan_engine::{Settings, Target};
 
-use super::read::{Check, one_of, size};
-use super::{LogFormat, Wrong, upstream};
+use super::flags::Typed;
+use super::layer::Layer;
+use super::problem::Severity;
+use super::read::{Check, size};
+use super::resolve::Resolved;
+use super::{LogFormat, Wrong};
 use crate::cli;
 
 /// What `sopan fetch` does.
@@ -32,18 +36,12 @@ pub(crate) struct Fetch {
 pub(crate) fn fetch(typed: &cli::Fetch) -> Result<Fetch, Wrong> {
     let mut check = Check::default();
     let (target, path) = check.read("URL", &typed.url, split).unzip();
-    let mut settings = upstream::defaults(target);
-    let mark = check.mark();
-    upstream::limits(&mut check, &typed.limits, &mut settings);
-    check.fit(mark, upstream::flag_of, settings.lane.validate());
-    upstream::retry(&mut check, &typed.retry, None, &mut settings.retry);
-    upstream::connections(&mut check, &typed.connections, &mut settings);
+    let (mut settings, log) = of_flags(&mut check, &typed.settings, target);
     // Nobody waits for an answer here but a job, which would rather wait than fail.
     settings.lane.wait_max = None;
     settings.waits_count = false;
     let headers = headers(&mut check, &typed.header);
     let body_bytes_max = check.read("--body-bytes-max", &typed.body_bytes_max, size);
-    let log = check.read("--log", &typed.log.log, one_of(LogFormat::ALL));
     let fetch = || {
         Some(Fetch {
             upstream: settings,
@@ -51,10 +49,22 @@ pub(crate) fn fetch(typed: &cli::Fetch) -> Result<Fetch, Wrong> {
             headers,
             shown: redact_url(without_fragment(typed.url.trim())),
             body_bytes_max: body_bytes_max?,
-            log: log?,
+            log,
         })
     };
     check.finish(fetch())
+}
+
+/// What the flags that `fetch` shares with `serve` come to.
+fn of_flags(check: &mut Check, typed: &Typed, target: Option<Target>) -> (Settings, LogFormat) {
+    let mut problems = Vec::new();
+    let mut flags = typed.layer(&mut problems);
+    flags.sift(&mut problems);
+    let resolved = Resolved::of(&[&flags, &Layer::table()], |_| true);
+    let settings = resolved.upstream(target, &mut problems).settings;
+    problems.retain(|problem| problem.severity == Severity::Error);
+    check.extend(problems);
+    (settings, resolved.program().log)
 }
 
 /// Where the URL leads, and what is asked for there.

@@ -1,28 +1,18 @@
 //! Reading single values, and gathering all that is wrong with them.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
-use sopan_core::policy::PolicyError;
+use sopan_core::safety::HostName;
 
-/// Everything that is wrong with what was typed, one sentence each.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Wrong(Vec<String>);
-
-impl Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<_> = self.0.iter().map(|line| format!("error: {line}")).collect();
-        f.write_str(&lines.join("\n"))
-    }
-}
-
-impl std::error::Error for Wrong {}
+use super::problem::{Place, Problem, Wrong};
+use super::serve::ClientBy;
 
 /// Reads one value after the other and goes on when one is wrong, so that whoever typed them mends them all at once.
 #[derive(Debug, Default)]
 pub(super) struct Check {
-    wrong: Vec<String>,
+    problems: Vec<Problem>,
 }
 
 impl Check {
@@ -51,45 +41,22 @@ impl Check {
 
     /// The value that came of `flag`; none when that is wrong.
     pub(super) fn take<T, E: Display>(&mut self, flag: &str, result: Result<T, E>) -> Option<T> {
-        result.map_err(|error| self.note(flag, error)).ok()
+        result.map_err(|error| self.problems.push(Problem::error(Place::Flag(flag.to_owned()), "", error))).ok()
     }
 
-    /// Notes that the value of `flag` is wrong.
-    pub(super) fn note(&mut self, flag: &str, why: impl Display) {
-        self.wrong.push(format!("{flag}: {why}"));
-    }
-
-    /// Asks whether the values of a policy fit each other, unless one of those read since `before` is wrong already.
-    pub(super) fn fit(
-        &mut self,
-        before: Mark,
-        flag: impl Fn(&'static str) -> String + Copy,
-        verdict: Result<(), Vec<PolicyError>>,
-    ) {
-        if self.mark() != before {
-            return;
-        }
-        for error in verdict.err().unwrap_or_default() {
-            self.wrong.push(error.told(flag));
-        }
-    }
-
-    pub(super) fn mark(&self) -> Mark {
-        Mark(self.wrong.len())
+    /// What was found to be wrong elsewhere.
+    pub(super) fn extend(&mut self, problems: Vec<Problem>) {
+        self.problems.extend(problems);
     }
 
     /// The value, if nothing was wrong with any of it.
     pub(super) fn finish<T>(self, value: Option<T>) -> Result<T, Wrong> {
-        value.filter(|_| self.wrong.is_empty()).ok_or(Wrong(self.wrong))
+        value.filter(|_| self.problems.is_empty()).ok_or(Wrong { problems: self.problems, ..Wrong::default() })
     }
 }
 
-/// How much was wrong at some moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark(usize);
-
 /// A whole number within a range.
-pub(super) fn whole(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> {
+pub(in crate::config) fn whole(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> {
     move |text| {
         // Digits only: unlike `str::parse`, no plus sign.
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -100,17 +67,17 @@ pub(super) fn whole(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, 
 }
 
 /// A whole number that fits into 32 bits; closer bounds are the policy's.
-pub(super) fn count(text: &str) -> Result<u32, String> {
+pub(in crate::config) fn count(text: &str) -> Result<u32, String> {
     whole(0..=u64::from(u32::MAX))(text).map(|n| u32::try_from(n).unwrap_or(u32::MAX))
 }
 
 /// A number with decimals; its bounds, and that it is a number at all, are the policy's.
-pub(super) fn decimal(text: &str) -> Result<f64, String> {
+pub(in crate::config) fn decimal(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a number; write for example 0.25"))
 }
 
 /// A duration that is more than zero.
-pub(super) fn positive(text: &str) -> Result<std::time::Duration, String> {
+pub(in crate::config) fn positive(text: &str) -> Result<std::time::Duration, String> {
     match sopan_core::policy::parse_duration(text) {
         Ok(span) if span.is_zero() => Err(format!("`{text}` is zero; allowed is more than zero")),
         read => read.map_err(|e| e.to_string()),
@@ -118,7 +85,7 @@ pub(super) fn positive(text: &str) -> Result<std::time::Duration, String> {
 }
 
 /// A value, or a word that stands for none.
-pub(super) fn or_word<T, E: Display>(
+pub(in crate::config) fn or_word<T, E: Display>(
     word: &'static str,
     read: impl Fn(&str) -> Result<T, E>,
 ) -> impl Fn(&str) -> Result<Option<T>, String> {
@@ -131,7 +98,9 @@ pub(super) fn or_word<T, E: Display>(
 }
 
 /// One of a few names.
-pub(super) fn one_of<T: Copy, const N: usize>(names: [(&'static str, T); N]) -> impl Fn(&str) -> Result<T, String> {
+pub(in crate::config) fn one_of<T: Copy, const N: usize>(
+    names: [(&'static str, T); N],
+) -> impl Fn(&str) -> Result<T, String> {
     move |text| {
         let found = names.iter().find(|(name, _)| *name == text);
         let allowed = || names.map(|(name, _)| name).join(", ");
@@ -140,18 +109,47 @@ pub(super) fn one_of<T: Copy, const N: usize>(names: [(&'static str, T); N]) -> 
 }
 
 /// `on` or `off`.
-pub(super) fn switch(text: &str) -> Result<bool, String> {
+pub(in crate::config) fn switch(text: &str) -> Result<bool, String> {
     one_of([("on", true), ("off", false)])(text)
 }
 
 /// An address to listen on.
-pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+pub(in crate::config) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .map_err(|_| format!("`{text}` is not an address with a port; write for example 127.0.0.1:8000 or [::1]:8000"))
 }
 
+/// A host by which sopan may be asked.
+pub(in crate::config) fn host_name(text: &str) -> Result<HostName, String> {
+    HostName::parse(text).ok_or_else(|| {
+        format!("`{text}` is not a host; write a name or an address without a port or a wildcard, for example proxy.example.com")
+    })
+}
+
+/// What there is of the cache.
+pub(in crate::config) fn cache(text: &str) -> Result<(), String> {
+    match text {
+        "off" => Ok(()),
+        "on" => Err("`on` is not allowed: the cache is not there yet; write off, or leave it away".to_owned()),
+        _ => Err(format!("`{text}` is not allowed; write off")),
+    }
+}
+
+/// By what clients are told apart.
+pub(in crate::config) fn client_by(text: &str) -> Result<ClientBy, String> {
+    match (text, text.strip_prefix("header:")) {
+        ("ip", _) => Ok(ClientBy::Ip),
+        ("connection", _) => Ok(ClientBy::Connection),
+        (_, Some(name)) => match name.parse() {
+            Ok(name) => Ok(ClientBy::Header(name)),
+            Err(_) => Err(format!("`{name}` is not the name of a field; write for example header:X-Team")),
+        },
+        _ => Err(format!("`{text}` is not allowed; write ip, connection, or header:NAME")),
+    }
+}
+
 /// A size in bytes.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(in crate::config) fn size(text: &str) -> Result<u64, String> {
     const MAX: u64 = 1 << 40;
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);

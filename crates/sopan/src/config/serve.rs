@@ -1,18 +1,23 @@
-//! Settings of the proxy.
+//! Settings of the proxy: flags and a file as what `sopan serve` does, or everything that is wrong with them.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use http::HeaderName;
-use sopan_core::headers::ForwardedPolicy;
-use sopan_core::policy::{Limit, parse_duration, show_duration};
+use sopan_core::policy::{Limit, show_duration};
 use sopan_core::safety::{HostName, Hosts};
 use sopan_engine::{Settings, Target};
 
-use super::read::{Check, address, count, one_of, or_word, positive, size, switch, whole};
-use super::{LogFormat, Wrong, upstream};
-use crate::cli;
+use super::LogFormat;
+use super::draft::{Program, Treatment};
+use super::file::File;
+use super::flags::Typed;
+use super::layer::Layer;
+use super::problem::{Place, Problem, Wrong};
+use super::resolve::{Resolved, is_of_upstream};
+use super::setting::Section;
 
 /// What `sopan serve` does.
 #[derive(Debug, Clone)]
@@ -21,10 +26,10 @@ pub(crate) struct Serve {
     pub(crate) listen: SocketAddr,
     /// Where metrics are, if anywhere.
     pub(crate) admin: Option<SocketAddr>,
-    pub(crate) upstream: Settings,
+    /// At least one.
+    pub(crate) upstreams: Vec<Served>,
     /// For whom requests may be.
     pub(crate) hosts: Hosts,
-    pub(crate) client_by: ClientBy,
     /// The longest that a client may take for the head of a request.
     pub(crate) header_timeout: Duration,
     /// How long a client's connection is kept without a request, and may be silent in a body.
@@ -40,6 +45,54 @@ pub(crate) struct Serve {
     pub(crate) log: LogFormat,
 }
 
+/// One upstream, and which requests it takes.
+#[derive(Debug, Clone)]
+pub(crate) struct Served {
+    pub(crate) name: String,
+    pub(crate) route: Route,
+    pub(crate) settings: Settings,
+    pub(crate) client_by: ClientBy,
+}
+
+/// Which requests an upstream takes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Route {
+    /// All that no other does.
+    Any,
+    /// Those for this path and all below it.
+    Path(String),
+    /// Those for this host.
+    Host(HostName),
+}
+
+impl Route {
+    /// Reads a path or a host.
+    ///
+    /// # Errors
+    /// Neither, or a path that no request can have.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.starts_with('/') {
+            let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\\\"<>".contains(&byte);
+            let path = text.trim_end_matches('/');
+            let is_path = path.bytes().all(is_plain) && !path.contains("//");
+            let climbs = path.split('/').any(|segment| matches!(segment, "." | ".."));
+            return match path {
+                "" => Err(format!("`{text}` is every path; leave the route away to take what no other upstream takes")),
+                path if is_path && !climbs => Ok(Self::Path(path.to_owned())),
+                _ => Err(format!(
+                    "`{text}` is not a path that requests have; write for example /shop, without a query, blanks, .. or //"
+                )),
+            };
+        }
+        let host = HostName::parse(text).ok_or_else(|| {
+            format!(
+                "`{text}` is neither a path nor a host; write for example /shop, or shop.example.com without a port"
+            )
+        })?;
+        Ok(Self::Host(host))
+    }
+}
+
 /// By what clients are told apart, for fairness between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ClientBy {
@@ -51,79 +104,163 @@ pub(crate) enum ClientBy {
     Header(HeaderName),
 }
 
-/// A file descriptor each, and some memory; nobody who means it wants more.
-const MAX_CONNECTIONS: u64 = 1_000_000;
-/// More threads than any machine has cores.
-const WORKERS_MAX: u64 = 1024;
+/// The name of the upstream that flags make.
+const ALONE: &str = "default";
+/// As many threads by themselves at most; more can be asked for.
+const WORKERS_MAX: usize = 1024;
 
-/// What was typed, checked.
+/// Settings as far as they could be read, and what is wrong with them.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) wrong: Wrong,
+    pub(crate) program: Resolved,
+    pub(crate) upstreams: Vec<(String, Resolved)>,
+    /// None where anything is wrong.
+    pub(crate) serve: Option<Serve>,
+}
+
+/// What was typed, and what stands in the file that was named.
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
-    let mut check = Check::default();
-    let target = check.read("--upstream", &typed.upstream, Target::parse);
-    let settings = upstream_of(&mut check, typed, target.clone());
-    let listen = check.read("--listen", &typed.listen, |text| listening(text, typed.open));
-    let admin = check.read("--admin", &typed.admin, or_word("off", address));
-    if let (Some(listen), Some(Some(admin))) = (listen, admin)
-        && listen == admin
-        && listen.port() != 0
-    {
-        check.note("--admin", format_args!("`{admin}` is the address of --listen; it needs a port of its own, or off"));
-    }
-    for (flag, address) in [("--listen", listen), ("--admin", admin.flatten())] {
-        if let (Some(target), Some(address)) = (&target, address)
-            && leads_to(target, address)
-        {
-            check.note(
-                "--upstream",
-                format_args!("`{target}` is the address of {flag}; sopan would ask itself, and not the API"),
-            );
-        }
-    }
-    let names = typed.host.iter().filter_map(|name| check.read("--host", name, host_name)).collect();
-    check.read("--cache", &typed.cache, cache);
-    let client_by = check.read("--client-by", &typed.waiting.client_by, client_by);
-    let header_timeout = check.read("--header-timeout", &typed.header_timeout, positive);
-    let drain = check.read("--drain", &typed.drain, parse_duration);
-    let max_connections = check.read("--max-connections", &typed.max_connections, whole(1..=MAX_CONNECTIONS));
-    let workers = match &typed.workers {
-        Some(workers) => check.read("--workers", workers, whole(1..=WORKERS_MAX)),
-        None => Some(std::thread::available_parallelism().map_or(1, |n| n.get() as u64).min(WORKERS_MAX)),
-    };
-    let access_log = check.read("--access-log", &typed.access_log, switch);
-    let log = check.read("--log", &typed.log.log, one_of(LogFormat::ALL));
-    let serve = || {
-        Some(Serve {
-            listen: listen?,
-            admin: admin?,
-            idle_timeout: settings.idle_timeout,
-            upstream: settings,
-            hosts: Hosts { names, is_open: typed.open },
-            client_by: client_by?,
-            header_timeout: header_timeout?,
-            drain: drain?,
-            max_connections: usize::try_from(max_connections?).ok()?,
-            workers: usize::try_from(workers?).ok()?,
-            access_log: access_log?,
-            log: log?,
-        })
-    };
-    check.finish(serve())
+pub(crate) fn serve(config: Option<&str>, typed: &Typed) -> Result<Serve, Wrong> {
+    let Loaded { mut wrong, serve, .. } = load(config, typed);
+    // What may not be meant so is told by `check`.
+    wrong.problems.retain(|problem| problem.severity == super::problem::Severity::Error);
+    serve.ok_or(wrong)
 }
 
-fn upstream_of(check: &mut Check, typed: &cli::Serve, target: Option<Target>) -> Settings {
-    let mut settings = upstream::defaults(target);
-    let mark = check.mark();
-    upstream::limits(check, &typed.limits, &mut settings);
-    waiting(check, &typed.waiting, &mut settings);
-    check.fit(mark, upstream::flag_of, settings.lane.validate());
-    upstream::retry(check, &typed.retry, Some(&typed.replay), &mut settings.retry);
-    upstream::connections(check, &typed.connections, &mut settings);
-    check.set(&mut settings.forwarded, "--forwarded", &typed.passing.forwarded, one_of(FORWARDED));
-    check.set(&mut settings.rewrite_links, "--rewrite-links", &typed.passing.rewrite_links, switch);
-    settings
+/// Reads, resolves and checks everything.
+pub(crate) fn load(config: Option<&str>, typed: &Typed) -> Loaded {
+    let mut wrong = Wrong::default();
+    let mut flags = typed.layer(&mut wrong.problems);
+    flags.sift(&mut wrong.problems);
+    let mut file = config.map(File::read);
+    let mut parts = Vec::new();
+    let (mut top, mut defaults) = (None, None);
+    if let Some(file) = &mut file {
+        wrong.source = std::mem::take(&mut file.source);
+        wrong.problems.append(&mut file.problems);
+        file.program.sift(&mut wrong.problems);
+        file.defaults.sift(&mut wrong.problems);
+        for named in &mut file.upstreams {
+            named.layer.sift(&mut wrong.problems);
+        }
+        top = Some(&file.program);
+        defaults = Some(&file.defaults);
+        parts.extend(file.upstreams.iter().map(|named| (named.name.clone(), named.place.clone(), Some(&named.layer))));
+    } else {
+        parts.push((ALONE.to_owned(), Place::Flag("--upstream".to_owned()), None));
+    }
+    let table = Layer::table();
+    let layers = |own| [Some(&flags), own, defaults, Some(&table)].into_iter().flatten().collect::<Vec<_>>();
+    let program = Resolved::of(&layers(top), |setting| setting.section == Section::Program);
+    let mut served = Vec::new();
+    let mut upstreams = Vec::new();
+    let mut found = Vec::new();
+    for (name, place, own) in parts {
+        let resolved = Resolved::of(&layers(own), is_of_upstream);
+        let treatment = resolved.upstream(None, &mut found);
+        upstreams.push((name.clone(), resolved));
+        served.push((name, place, treatment));
+    }
+    let settled = program.program();
+    listener(&program, &settled, &served, &upstreams, &mut found);
+    routes(&served, &upstreams, &mut found);
+    // The same default of many upstreams is wrong once.
+    for problem in found {
+        if !wrong.problems.contains(&problem) {
+            wrong.problems.push(problem);
+        }
+    }
+    in_order(&mut wrong.problems);
+    let serve = (!wrong.has_errors()).then(|| made(settled, served));
+    Loaded { wrong, program, upstreams, serve }
+}
+
+/// As they stand in the file, those of flags first.
+fn in_order(problems: &mut [Problem]) {
+    problems.sort_by_key(|problem| match &problem.place {
+        Place::Default | Place::Flag(_) => 0,
+        Place::File(span) => span.start + 1,
+    });
+}
+
+fn made(program: Program, served: Vec<(String, Place, Treatment)>) -> Serve {
+    let upstreams = served
+        .into_iter()
+        .map(|(name, _, Treatment { route, settings, client_by, .. })| Served { name, route, settings, client_by })
+        .collect();
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(WORKERS_MAX);
+    Serve {
+        listen: program.listen,
+        admin: program.admin,
+        upstreams,
+        hosts: Hosts { names: program.hosts, is_open: program.is_open },
+        header_timeout: program.header_timeout,
+        idle_timeout: program.idle_timeout,
+        drain: program.drain,
+        max_connections: program.max_connections,
+        workers: program.workers.unwrap_or_else(cores),
+        access_log: program.access_log,
+        log: program.log,
+    }
+}
+
+/// What of the listener does not go together, with itself and with where upstreams are.
+fn listener(
+    resolved: &Resolved,
+    program: &Program,
+    served: &[(String, Place, Treatment)],
+    upstreams: &[(String, Resolved)],
+    problems: &mut Vec<Problem>,
+) {
+    let Program { listen, admin, is_open, .. } = program;
+    let (at, name) = resolved.at_top("listen");
+    if !is_open && !listen.ip().to_canonical().is_loopback() {
+        let add = if matches!(at, Place::File(_)) { "open: on" } else { "--open" };
+        let why = format!(
+            "`{listen}` can be reached from other machines, and whoever reaches it uses the API as you do; \
+             add {add} if that is meant, or listen on 127.0.0.1:{}",
+            listen.port()
+        );
+        problems.push(Problem::error(at.clone(), name.clone(), why));
+    }
+    let (admin_at, admin_name) = resolved.at_top("admin");
+    if *admin == Some(*listen) && listen.port() != 0 {
+        let why = format!("`{listen}` is the address of {name}; it needs a port of its own, or off");
+        problems.push(Problem::error(admin_at, admin_name.clone(), why).also(&at, "it listens here too"));
+    }
+    for ((_, place, treatment), (_, resolved)) in served.iter().zip(upstreams) {
+        let Some(target) = &treatment.target else { continue };
+        for (name, address) in [(&name, Some(*listen)), (&admin_name, *admin)] {
+            if address.is_some_and(|address| leads_to(target, address)) {
+                let why = format!("`{target}` is the address of {name}; sopan would ask itself, and not the API");
+                let at = resolved.said("url").unwrap_or_else(|| place.clone());
+                problems.push(Problem::error(at, resolved.name("url"), why));
+            }
+        }
+    }
+}
+
+/// Every request must know where it goes.
+fn routes(served: &[(String, Place, Treatment)], upstreams: &[(String, Resolved)], problems: &mut Vec<Problem>) {
+    let mut taken = HashMap::new();
+    for ((name, place, treatment), (_, resolved)) in served.iter().zip(upstreams) {
+        let at = resolved.said("route").unwrap_or_else(|| place.clone());
+        let Some((other, other_at)) = taken.insert(&treatment.route, (name, at.clone())) else { continue };
+        let why = match &treatment.route {
+            Route::Any => format!(
+                "it takes what no other upstream takes, and so does `{other}`; give one of them a route, such as                  route: /{name}"
+            ),
+            Route::Path(_) | Route::Host(_) => {
+                format!("`{other}` has the same route; give each upstream a route of its own")
+            }
+        };
+        let key = format!("upstreams.{name}");
+        let key = if treatment.route == Route::Any { key } else { format!("{key}.route") };
+        problems.push(Problem::error(at, key, why).also(&other_at, "the other one"));
+    }
 }
 
 /// Whether this upstream is surely what listens at this address. A name other than `localhost` is not looked up.
@@ -144,62 +281,7 @@ fn leads_to(upstream: &Target, listen: SocketAddr) -> bool {
     upstream.port() == listen.port() && leads.iter().any(takes)
 }
 
-fn waiting(check: &mut Check, typed: &cli::Waiting, settings: &mut Settings) {
-    let lane = &mut settings.lane;
-    check.set(&mut lane.max_in_flight, "--max-in-flight", &typed.max_in_flight, or_word("unlimited", count));
-    check.set(&mut lane.waiting_max, "--waiting-max", &typed.waiting_max, count);
-    check.set(&mut lane.queue_bytes_max, "--queue-bytes-max", &typed.queue_bytes_max, size);
-    check.set(&mut lane.wait_max, "--wait-max", &typed.wait_max, or_word("unlimited", parse_duration));
-}
-
-const FORWARDED: [(&str, ForwardedPolicy); 4] = [
-    ("off", ForwardedPolicy::Off),
-    ("pass", ForwardedPolicy::Pass),
-    ("rfc7239", ForwardedPolicy::Rfc7239),
-    ("x-forwarded", ForwardedPolicy::XForwarded),
-];
-
-/// Where clients connect. Other machines get in only where somebody says so: there are no keys by which they could be
-/// told apart.
-fn listening(text: &str, is_open: bool) -> Result<SocketAddr, String> {
-    let listen = address(text)?;
-    if !is_open && !listen.ip().to_canonical().is_loopback() {
-        return Err(format!(
-            "`{listen}` can be reached from other machines, and whoever reaches it uses the API as you do; \
-             add --open if that is meant, or listen on 127.0.0.1:{}",
-            listen.port()
-        ));
-    }
-    Ok(listen)
-}
-
-fn host_name(text: &str) -> Result<HostName, String> {
-    HostName::parse(text).ok_or_else(|| {
-        format!("`{text}` is not a host; write a name or an address without a port or a wildcard, for example proxy.example.com")
-    })
-}
-
-fn cache(text: &str) -> Result<(), String> {
-    match text {
-        "off" => Ok(()),
-        "on" => Err("`on` is not allowed: the cache is not there yet; write off, or leave it away".to_owned()),
-        _ => Err(format!("`{text}` is not allowed; write off")),
-    }
-}
-
-fn client_by(text: &str) -> Result<ClientBy, String> {
-    match (text, text.strip_prefix("header:")) {
-        ("ip", _) => Ok(ClientBy::Ip),
-        ("connection", _) => Ok(ClientBy::Connection),
-        (_, Some(name)) => match name.parse() {
-            Ok(name) => Ok(ClientBy::Header(name)),
-            Err(_) => Err(format!("`{name}` is not the name of a field; write for example header:X-Team")),
-        },
-        _ => Err(format!("`{text}` is not allowed; write ip, connection, or header:NAME")),
-    }
-}
-
-impl Serve {
+impl Served {
     /// Its limits as they are written, rates before quotas: the order in which a lane tells how full they are.
     pub(crate) fn limits(&self) -> Vec<String> {
         self.in_order().map(ToString::to_string).collect()
@@ -207,25 +289,25 @@ impl Serve {
 
     fn in_order(&self) -> impl Iterator<Item = &Limit> {
         let (rates, quotas): (Vec<_>, Vec<_>) =
-            self.upstream.lane.limits.iter().partition(|limit| matches!(limit, Limit::Rate(_)));
+            self.settings.lane.limits.iter().partition(|limit| matches!(limit, Limit::Rate(_)));
         rates.into_iter().chain(quotas)
     }
 
     /// What is in force. `listening` is the address that was really taken; `at_once` says for each of the limits how many it
     /// lets go after a quiet time.
-    pub(crate) fn in_force(&self, listening: SocketAddr, at_once: &[u64]) -> InForce<'_> {
-        let lane = &self.upstream.lane;
+    pub(crate) fn in_force(&self, listening: SocketAddr, admin: Option<SocketAddr>, at_once: &[u64]) -> InForce<'_> {
+        let lane = &self.settings.lane;
         let shown: Vec<_> = self.in_order().zip(at_once).map(|(limit, n)| left_of(limit, *n)).collect();
         InForce {
             listen: format!("http://{listening}"),
-            upstream: &self.upstream.target,
+            upstream: &self.settings.target,
             limits: if shown.is_empty() { "unlimited".to_owned() } else { shown.join(", ") },
             max_in_flight: lane.max_in_flight,
             waiting_max: lane.waiting_max,
             wait_max: lane.wait_max.map_or_else(|| "unlimited".to_owned(), show_duration),
-            max_retries: self.upstream.retry.max_retries,
-            breaker: if self.upstream.breaker.on { "on" } else { "off" },
-            admin: self.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}")),
+            max_retries: self.settings.retry.max_retries,
+            breaker: if self.settings.breaker.on { "on" } else { "off" },
+            admin: admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}")),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::CommandFactory;
 use http::StatusCode;
 use sopan_core::headers::ForwardedPolicy;
+use sopan_core::hints::Reader;
 use sopan_core::policy::{BreakerPolicy, JitterKind, LanePolicy, Limit, OnLongRetryAfter, RetryPolicy};
 use sopan_core::safety::{HostName, Hosts};
 use sopan_fake::{Cut, RetryAfter, Window};
@@ -26,7 +27,7 @@ fn try_serve(flags: &[&str]) -> Result<Serve, Wrong> {
     // A flag that is given again would be refused, so the tests that are about this one leave it away here.
     let required: &[&str] = if flags.contains(&"--upstream") { &[] } else { &["--upstream", "http://u"] };
     let cli::Command::Serve(typed) = read("serve", required, flags) else { unreachable!() };
-    serve(&typed)
+    serve(typed.config.as_deref(), &typed.settings)
 }
 
 fn try_fetch(url: &str, flags: &[&str]) -> Result<Fetch, Wrong> {
@@ -47,7 +48,13 @@ fn limit(text: &str) -> Limit {
 fn flags_of(command: &str) -> BTreeSet<String> {
     let program = cli::Cli::command();
     let command = program.find_subcommand(command).unwrap();
-    command.get_arguments().filter_map(|a| a.get_long()).map(|name| format!("--{name}")).collect()
+    // What a settings file says is tested elsewhere.
+    command
+        .get_arguments()
+        .filter_map(|a| a.get_long())
+        .filter(|name| *name != "config")
+        .map(|name| format!("--{name}"))
+        .collect()
 }
 
 fn flags_in<'t>(table: impl Iterator<Item = &'t str>) -> BTreeSet<String> {
@@ -67,15 +74,22 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
         (serve.listen.to_string(), serve.admin.unwrap().to_string()),
         ("127.0.0.1:8000".into(), "127.0.0.1:8001".into())
     );
-    assert_eq!(serve.upstream.lane, LanePolicy::default());
-    assert_eq!(serve.upstream.retry, RetryPolicy::default());
-    assert_eq!(serve.upstream.breaker, BreakerPolicy::default());
-    assert_eq!((serve.upstream.connect_timeout, serve.upstream.idle_timeout), (s(5), s(60)));
-    assert!(serve.upstream.waits_count && serve.upstream.http2 && serve.upstream.roots.ca_file.is_none());
+    assert_eq!(serve.upstreams[0].settings.lane, LanePolicy::default());
+    assert_eq!(serve.upstreams[0].settings.retry, RetryPolicy::default());
+    assert_eq!(serve.upstreams[0].settings.breaker, BreakerPolicy::default());
+    assert_eq!((serve.upstreams[0].settings.connect_timeout, serve.upstreams[0].settings.idle_timeout), (s(5), s(60)));
+    assert!(
+        serve.upstreams[0].settings.waits_count
+            && serve.upstreams[0].settings.http2
+            && serve.upstreams[0].settings.roots.ca_file.is_none()
+    );
     assert_eq!((serve.header_timeout, serve.idle_timeout, serve.drain), (s(10), s(60), s(10)));
-    assert_eq!((serve.hosts, serve.upstream.forwarded), (Hosts::default(), ForwardedPolicy::Off));
-    assert!(serve.upstream.rewrite_links);
-    assert_eq!((serve.max_connections, serve.client_by, serve.access_log), (10_000, ClientBy::Ip, false));
+    assert_eq!((serve.hosts, serve.upstreams[0].settings.forwarded), (Hosts::default(), ForwardedPolicy::Off));
+    assert!(serve.upstreams[0].settings.rewrite_links);
+    assert_eq!(
+        (serve.max_connections, &serve.upstreams[0].client_by, serve.access_log),
+        (10_000, &ClientBy::Ip, false)
+    );
     assert_eq!((serve.log, serve.workers >= 1), (LogFormat::Text, true));
 
     let fetch = try_fetch("http://u", &[]).unwrap();
@@ -92,7 +106,7 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
 const ELSEWHERE: &str = "ELSEWHERE";
 
 const SERVE: &[Effect<Serve>] = &[
-    ("--upstream", "https://api.test/v2", |s| s.upstream.target.to_string() == "https://api.test/v2"),
+    ("--upstream", "https://api.test/v2", |s| s.upstreams[0].settings.target.to_string() == "https://api.test/v2"),
     ("--listen", "[::1]:0", |s| s.listen.to_string() == "[::1]:0"),
     ("--admin", "off", |s| s.admin.is_none()),
     ("--admin", "0.0.0.0:9", |s| s.admin.unwrap().to_string() == "0.0.0.0:9"),
@@ -100,10 +114,10 @@ const SERVE: &[Effect<Serve>] = &[
     ("--host", "Proxy.Test.", |s| {
         s.hosts == Hosts { names: vec![HostName::Name("proxy.test".into())], is_open: false }
     }),
-    ("--forwarded", "pass", |s| s.upstream.forwarded == ForwardedPolicy::Pass),
-    ("--forwarded", "rfc7239", |s| s.upstream.forwarded == ForwardedPolicy::Rfc7239),
-    ("--forwarded", "x-forwarded", |s| s.upstream.forwarded == ForwardedPolicy::XForwarded),
-    ("--rewrite-links", "off", |s| !s.upstream.rewrite_links),
+    ("--forwarded", "pass", |s| s.upstreams[0].settings.forwarded == ForwardedPolicy::Pass),
+    ("--forwarded", "rfc7239", |s| s.upstreams[0].settings.forwarded == ForwardedPolicy::Rfc7239),
+    ("--forwarded", "x-forwarded", |s| s.upstreams[0].settings.forwarded == ForwardedPolicy::XForwarded),
+    ("--rewrite-links", "off", |s| !s.upstreams[0].settings.rewrite_links),
     ("--workers", "3", |s| s.workers == 3),
     ("--max-connections", "7", |s| s.max_connections == 7),
     ("--header-timeout", "3", |c| c.header_timeout == s(3)),
@@ -111,45 +125,46 @@ const SERVE: &[Effect<Serve>] = &[
     ("--cache", "off", |_| true),
     ("--access-log", "on", |s| s.access_log),
     ("--log", "json", |s| s.log == LogFormat::Json),
-    ("--rate", "5000 per 1h", |s| s.upstream.lane.limits == [limit("5000 per 1h")]),
-    ("--rate", "unlimited", |s| s.upstream.lane.limits.is_empty()),
-    ("--burst", "5", |s| s.upstream.lane.limits == [limit("10/s burst 5")]),
-    ("--headroom", "0", |s| s.upstream.lane.headroom == 0),
-    ("--rate-margin", "2%", |s| s.upstream.lane.rate_margin.millionths() == 20_000),
-    ("--max-hold", "1m", |c| c.upstream.lane.max_hold == s(60)),
-    ("--breaker", "off", |s| !s.upstream.breaker.on),
-    ("--max-in-flight", "9", |s| s.upstream.lane.max_in_flight == Some(9)),
-    ("--max-in-flight", "unlimited", |s| s.upstream.lane.max_in_flight.is_none()),
-    ("--waiting-max", "0", |s| s.upstream.lane.waiting_max == 0),
-    ("--queue-bytes-max", "1MiB", |s| s.upstream.lane.queue_bytes_max == 1 << 20),
-    ("--wait-max", "1h30m", |c| c.upstream.lane.wait_max == Some(s(5400))),
-    ("--wait-max", "unlimited", |s| s.upstream.lane.wait_max.is_none()),
-    ("--client-by", "connection", |s| s.client_by == ClientBy::Connection),
-    ("--client-by", "header:X-Team", |s| s.client_by == ClientBy::Header("x-team".parse().unwrap())),
-    ("--max-retries", "0", |s| s.upstream.retry.max_retries == 0),
-    ("--backoff-base", "2s", |c| c.upstream.retry.backoff_base == s(2)),
-    ("--backoff-cap", "5m", |c| c.upstream.retry.backoff_cap == s(300)),
-    ("--jitter", "0", |s| s.upstream.retry.jitter == 0.0),
-    ("--jitter-kind", "full", |s| s.upstream.retry.jitter_kind == JitterKind::Full),
-    ("--jitter-kind", "decorrelated", |s| s.upstream.retry.jitter_kind == JitterKind::Decorrelated),
-    ("--max-retry-after", "90", |c| c.upstream.retry.max_retry_after == s(90)),
-    ("--on-long-retry-after", "cap", |s| s.upstream.retry.on_long_retry_after == OnLongRetryAfter::Cap),
-    ("--min-wait", "0", |s| s.upstream.retry.min_wait.is_zero()),
-    ("--default-wait", "2s", |c| c.upstream.retry.default_wait == Some(s(2))),
-    ("--retry-after-jitter", "3s", |c| c.upstream.retry.retry_after_jitter == s(3)),
-    ("--total-timeout", "10s", |c| c.upstream.retry.total_timeout == Some(s(10))),
-    ("--total-timeout", "unlimited", |s| s.upstream.retry.total_timeout.is_none()),
-    ("--attempt-timeout", "11s", |c| c.upstream.retry.attempt_timeout == s(11)),
-    ("--retry-budget", "off", |s| !s.upstream.retry.retry_budget),
+    ("--rate", "5000 per 1h", |s| s.upstreams[0].settings.lane.limits == [limit("5000 per 1h")]),
+    ("--rate", "unlimited", |s| s.upstreams[0].settings.lane.limits.is_empty()),
+    ("--burst", "5", |s| s.upstreams[0].settings.lane.limits == [limit("10/s burst 5")]),
+    ("--headroom", "0", |s| s.upstreams[0].settings.lane.headroom == 0),
+    ("--rate-margin", "2%", |s| s.upstreams[0].settings.lane.rate_margin.millionths() == 20_000),
+    ("--max-hold", "1m", |c| c.upstreams[0].settings.lane.max_hold == s(60)),
+    ("--breaker", "off", |s| !s.upstreams[0].settings.breaker.on),
+    ("--max-in-flight", "9", |s| s.upstreams[0].settings.lane.max_in_flight == Some(9)),
+    ("--max-in-flight", "unlimited", |s| s.upstreams[0].settings.lane.max_in_flight.is_none()),
+    ("--waiting-max", "0", |s| s.upstreams[0].settings.lane.waiting_max == 0),
+    ("--queue-bytes-max", "1MiB", |s| s.upstreams[0].settings.lane.queue_bytes_max == 1 << 20),
+    ("--wait-max", "1m30s", |c| c.upstreams[0].settings.lane.wait_max == Some(s(90))),
+    ("--wait-max", "unlimited", |s| s.upstreams[0].settings.lane.wait_max.is_none()),
+    ("--client-by", "connection", |s| s.upstreams[0].client_by == ClientBy::Connection),
+    ("--client-by", "header:X-Team", |s| s.upstreams[0].client_by == ClientBy::Header("x-team".parse().unwrap())),
+    ("--max-retries", "0", |s| s.upstreams[0].settings.retry.max_retries == 0),
+    ("--backoff-base", "2s", |c| c.upstreams[0].settings.retry.backoff_base == s(2)),
+    ("--backoff-cap", "5m", |c| c.upstreams[0].settings.retry.backoff_cap == s(300)),
+    ("--jitter", "0", |s| s.upstreams[0].settings.retry.jitter == 0.0),
+    ("--jitter-kind", "full", |s| s.upstreams[0].settings.retry.jitter_kind == JitterKind::Full),
+    ("--jitter-kind", "decorrelated", |s| s.upstreams[0].settings.retry.jitter_kind == JitterKind::Decorrelated),
+    ("--max-retry-after", "90", |c| c.upstreams[0].settings.retry.max_retry_after == s(90)),
+    ("--on-long-retry-after", "cap", |s| s.upstreams[0].settings.retry.on_long_retry_after == OnLongRetryAfter::Cap),
+    ("--min-wait", "0", |s| s.upstreams[0].settings.retry.min_wait.is_zero()),
+    ("--default-wait", "2s", |c| c.upstreams[0].settings.retry.default_wait == Some(s(2))),
+    ("--retry-after-reader", "strict", |s| s.upstreams[0].settings.retry.reader == Reader::Strict),
+    ("--retry-after-jitter", "3s", |c| c.upstreams[0].settings.retry.retry_after_jitter == s(3)),
+    ("--total-timeout", "10s", |c| c.upstreams[0].settings.retry.total_timeout == Some(s(10))),
+    ("--total-timeout", "unlimited", |s| s.upstreams[0].settings.retry.total_timeout.is_none()),
+    ("--attempt-timeout", "11s", |c| c.upstreams[0].settings.retry.attempt_timeout == s(11)),
+    ("--retry-budget", "off", |s| !s.upstreams[0].settings.retry.retry_budget),
     ("--retry-on", "425,520", |s| {
-        s.upstream.retry.retry_on == [StatusCode::TOO_EARLY, StatusCode::from_u16(520).unwrap()]
+        s.upstreams[0].settings.retry.retry_on == [StatusCode::TOO_EARLY, StatusCode::from_u16(520).unwrap()]
     }),
-    ("--replay-bytes-max", "0", |s| s.upstream.retry.replay_bytes_max == 0),
-    ("--replay-bytes-total", "1GB", |s| s.upstream.retry.replay_bytes_total == 1_000_000_000),
-    ("--connect-timeout", "250ms", |s| s.upstream.connect_timeout == Duration::from_millis(250)),
-    ("--idle-timeout", "7s", |c| (c.upstream.idle_timeout, c.idle_timeout) == (s(7), s(7))),
-    ("--http2", "off", |s| !s.upstream.http2),
-    ("--ca-file", "CERTIFICATE", |s| s.upstream.roots.ca_file.is_some()),
+    ("--replay-bytes-max", "0", |s| s.upstreams[0].settings.retry.replay_bytes_max == 0),
+    ("--replay-bytes-total", "1GB", |s| s.upstreams[0].settings.retry.replay_bytes_total == 1_000_000_000),
+    ("--connect-timeout", "250ms", |s| s.upstreams[0].settings.connect_timeout == Duration::from_millis(250)),
+    ("--idle-timeout", "7s", |c| (c.upstreams[0].settings.idle_timeout, c.idle_timeout) == (s(7), s(7))),
+    ("--http2", "off", |s| !s.upstreams[0].settings.http2),
+    ("--ca-file", "CERTIFICATE", |s| s.upstreams[0].settings.roots.ca_file.is_some()),
     // Each needs the other, so they are looked at together elsewhere.
     ("--client-cert", ELSEWHERE, |_| true),
     ("--client-key", ELSEWHERE, |_| true),
@@ -255,8 +270,8 @@ fn the_breaker_takes_settings() {
         open_for: s(2),
         probes: 2,
     };
-    assert_eq!(breaker.unwrap().upstream.breaker, expected);
-    assert_eq!(try_serve(&["--breaker", "on"]).unwrap().upstream.breaker, BreakerPolicy::default());
+    assert_eq!(breaker.unwrap().upstreams[0].settings.breaker, expected);
+    assert_eq!(try_serve(&["--breaker", "on"]).unwrap().upstreams[0].settings.breaker, BreakerPolicy::default());
 }
 
 #[test]
@@ -268,7 +283,7 @@ fn limits_and_bursts_go_together() {
         (&["--rate", "1/s burst 2", "--rate", "10/min", "--burst", "3"], &["1/s burst 2", "10/min burst 3"]),
         (&["--burst", "1"], &["10/s"]),
     ] {
-        let limits = try_serve(flags).unwrap().upstream.lane.limits;
+        let limits = try_serve(flags).unwrap().upstreams[0].settings.lane.limits.clone();
         assert_eq!(limits.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{flags:?}");
     }
 }
@@ -378,6 +393,7 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ("--on-long-retry-after", "wait", "is not allowed; write one of give-up, cap", ""),
     ("--min-wait", "", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
     ("--default-wait", "unlimited", "is not a duration; GRAMMAR, or none", DURATION_GRAMMAR),
+    ("--retry-after-reader", "x", "is not allowed; write one of lenient, strict", ""),
     ("--retry-after-jitter", "5x", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
     ("--total-timeout", "0", "0s is not allowed; allowed is more than zero", ""),
     ("--attempt-timeout", "0", "0s is not allowed; allowed is more than zero", ""),
@@ -458,7 +474,7 @@ fn everything_wrong_is_told_at_once() {
     ];
     let said = try_serve(&flags).unwrap_err().to_string();
     let flags: Vec<_> = said.lines().map(|line| line.split(": ").nth(1).unwrap()).collect();
-    assert_eq!(flags, ["--upstream", "--rate", "--rate", "--max-retries", "--jitter", "--cache"], "{said}");
+    assert_eq!(flags, ["--upstream", "--rate", "--rate", "--cache", "--max-retries", "--jitter"], "{said}");
 }
 
 #[test]
@@ -487,7 +503,7 @@ fn an_upstream_that_is_the_proxy_itself_is_refused() {
                 format!("--upstream: `{upstream}` is the address of {flag}; sopan would ask itself, and not the API");
             match is_itself {
                 true => check(wrong, &[&itself]),
-                false => assert_eq!(wrong, None, "{upstream} {listen}"),
+                false => assert!(wrong.is_none(), "{upstream} {listen}: {wrong:?}"),
             }
         }
     }
@@ -525,7 +541,7 @@ fn a_client_certificate_comes_with_its_key() {
         let result = try_serve(&[&flags[..], &["--upstream", "https://u"]].concat());
         let (kind, path) = if flag == "--client-cert" { ("client certificate", cert_path) } else { ("key", key_path) };
         match result {
-            Ok(serve) => assert!(flag.is_empty() && serve.upstream.client_certificate.is_some(), "{why}"),
+            Ok(serve) => assert!(flag.is_empty() && serve.upstreams[0].settings.client_certificate.is_some(), "{why}"),
             Err(wrong) => {
                 let said = wrong.to_string();
                 let begin = format!("error: {flag}: the {kind} file {path} cannot be used: {why}");
@@ -660,7 +676,9 @@ fn what_the_fake_cannot_be_is_told() {
 fn the_summary_names_what_is_in_force() {
     let listening = "127.0.0.1:41000".parse().unwrap();
     assert_eq!(
-        try_serve(&["--upstream", "https://api.test/v2"]).unwrap().in_force(listening, &[19]).to_string(),
+        try_serve(&["--upstream", "https://api.test/v2"]).unwrap().upstreams[0]
+            .in_force(listening, Some("127.0.0.1:8001".parse().unwrap()), &[19])
+            .to_string(),
         "listening on http://127.0.0.1:41000 for https://api.test/v2; limits 10/s burst 20 (19 at once); waiting_max 1000; \
          wait_max 30s; max_retries 3; breaker on; admin http://127.0.0.1:8001"
     );
@@ -682,11 +700,12 @@ fn the_summary_names_what_is_in_force() {
     ];
     let serve = try_serve(&flags).unwrap();
     assert_eq!(
-        serve.in_force(listening, &[1, 5000]).to_string(),
+        serve.upstreams[0].in_force(listening, serve.admin, &[1, 5000]).to_string(),
         "listening on http://127.0.0.1:41000 for http://u; limits 10/s, 5000 per 1h; max_in_flight 50; \
          waiting_max 1000; wait_max unlimited; max_retries 0; breaker off; admin off"
     );
-    assert_eq!(serve.limits(), ["10/s", "5000 per 1h"]);
-    let unlimited = try_serve(&["--rate", "unlimited"]).unwrap().in_force(listening, &[]).to_string();
+    assert_eq!(serve.upstreams[0].limits(), ["10/s", "5000 per 1h"]);
+    let unlimited =
+        try_serve(&["--rate", "unlimited"]).unwrap().upstreams[0].in_force(listening, None, &[]).to_string();
     assert!(unlimited.contains("limits unlimited;"), "{unlimited}");
 }

@@ -44,7 +44,7 @@ pub(super) struct Door {
 
 impl Door {
     pub(super) fn new(settings: &config::Serve, upstream: Arc<Upstream>, clock: Clock, drain: Arc<Drain>) -> Self {
-        let clients = Clients::new(settings.client_by.clone());
+        let clients = Clients::new(settings.upstreams[0].client_by.clone());
         let timeouts = Timeouts { header: settings.header_timeout, idle: settings.idle_timeout };
         let hosts = settings.hosts.clone();
         Self { upstream, clients, hosts, timeouts, clock, drain, connections: AtomicU64::new(0) }

@@ -1,0 +1,122 @@
+//! Settings on their way: values that were read one by one, before it is known whether they fit each other.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::StatusCode;
+use sopan_core::headers::ForwardedPolicy;
+use sopan_core::hints::Reader;
+use sopan_core::policy::{JitterKind, Limit, OnLongRetryAfter};
+use sopan_core::safety::HostName;
+use sopan_engine::{Settings, Target};
+
+use super::LogFormat;
+use super::serve::{ClientBy, Route};
+
+/// What concerns the whole program.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    pub(crate) listen: SocketAddr,
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) is_open: bool,
+    pub(crate) hosts: Vec<HostName>,
+    pub(crate) workers: Option<usize>,
+    pub(crate) max_connections: usize,
+    pub(crate) header_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) drain: Duration,
+    pub(crate) access_log: bool,
+    pub(crate) log: LogFormat,
+    pub(crate) state: Option<PathBuf>,
+}
+
+impl Program {
+    /// Before anything is put: what the table says as default takes the place of all of it.
+    pub(crate) fn new() -> Self {
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self {
+            listen: nowhere,
+            admin: None,
+            is_open: false,
+            hosts: Vec::new(),
+            workers: None,
+            max_connections: 1,
+            header_timeout: Duration::ZERO,
+            idle_timeout: Duration::ZERO,
+            drain: Duration::ZERO,
+            access_log: false,
+            log: LogFormat::Text,
+            state: None,
+        }
+    }
+}
+
+/// How an upstream is reached and treated.
+#[derive(Debug, Clone)]
+pub(crate) struct Treatment {
+    /// None until its URL is put.
+    pub(crate) target: Option<Target>,
+    pub(crate) route: Route,
+    /// With a stand-in for the target.
+    pub(crate) settings: Settings,
+    pub(crate) client_by: ClientBy,
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) is_unlimited: bool,
+    pub(crate) burst: Option<u64>,
+    pub(crate) retries: bool,
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) client_cert: Option<PathBuf>,
+    pub(crate) client_key: Option<PathBuf>,
+}
+
+impl Treatment {
+    /// Before anything is put.
+    pub(crate) fn new() -> Self {
+        let stand_in = Target::parse("http://localhost").expect("a URL of our own");
+        Self {
+            target: None,
+            route: Route::Any,
+            settings: Settings::new(stand_in),
+            client_by: ClientBy::Ip,
+            limits: Vec::new(),
+            is_unlimited: false,
+            burst: None,
+            retries: true,
+            ca_file: None,
+            client_cert: None,
+            client_key: None,
+        }
+    }
+
+    pub(crate) fn put_limit(&mut self, text: &str) -> Result<(), String> {
+        if text == "unlimited" {
+            self.is_unlimited = true;
+            return Ok(());
+        }
+        self.limits.push(text.parse().map_err(|e: sopan_core::policy::LimitError| e.to_string())?);
+        Ok(())
+    }
+
+    pub(crate) fn put_status(&mut self, text: &str) -> Result<(), String> {
+        let code = text.parse().ok().and_then(|code| StatusCode::from_u16(code).ok());
+        let code = code.ok_or_else(|| format!("`{text}` is not a status; write for example 425,520"))?;
+        self.settings.retry.retry_on.push(code);
+        Ok(())
+    }
+}
+
+pub(crate) const JITTER_KINDS: [(&str, JitterKind); 3] =
+    [("fraction", JitterKind::Fraction), ("full", JitterKind::Full), ("decorrelated", JitterKind::Decorrelated)];
+
+pub(crate) const ON_LONG: [(&str, OnLongRetryAfter); 2] =
+    [("give-up", OnLongRetryAfter::GiveUp), ("cap", OnLongRetryAfter::Cap)];
+
+pub(crate) const READERS: [(&str, Reader); 2] = [("lenient", Reader::Lenient), ("strict", Reader::Strict)];
+
+pub(crate) const FORWARDED: [(&str, ForwardedPolicy); 4] = [
+    ("off", ForwardedPolicy::Off),
+    ("pass", ForwardedPolicy::Pass),
+    ("rfc7239", ForwardedPolicy::Rfc7239),
+    ("x-forwarded", ForwardedPolicy::XForwarded),
+];

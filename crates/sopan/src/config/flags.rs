@@ -1,0 +1,68 @@
+//! Flags as a layer of settings.
+
+use super::layer::{Item, Layer, Origin, Value};
+use super::problem::{Place, Problem};
+use super::setting::{Kind, Section, Setting};
+use super::table;
+
+/// What was typed for each flag, in the order of the table.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Typed(pub(crate) Vec<(&'static Setting, Vec<String>)>);
+
+impl Typed {
+    /// What they say, and what of it cannot be taken apart.
+    pub(crate) fn layer(&self, problems: &mut Vec<Problem>) -> Layer {
+        let mut layer = Layer::new(Origin::Flags, "");
+        for (setting, texts) in &self.0 {
+            let place = Place::Flag(setting.typed().unwrap_or_default());
+            if setting.kind == Kind::Section {
+                section(setting, texts, &mut layer, problems);
+                continue;
+            }
+            let items: Vec<_> = texts.iter().map(|text| Item::new(text.as_str(), place.clone())).collect();
+            // --idle-timeout is meant for both sides.
+            for also in table::settings().filter(|s| s.flag.is_none() && s.section == Section::Program) {
+                if also.key == setting.key {
+                    layer.values.push(Value { setting: also, items: items.clone(), place: place.clone() });
+                }
+            }
+            layer.values.push(Value { setting, items, place });
+        }
+        layer
+    }
+}
+
+/// `on`, `off`, or settings such as `failures=3,open_for=2s`.
+fn section(setting: &'static Setting, texts: &[String], layer: &mut Layer, problems: &mut Vec<Problem>) {
+    let flag = setting.typed().unwrap_or_default();
+    let place = Place::Flag(flag.clone());
+    let typed = texts.concat();
+    let typed = typed.trim();
+    if matches!(typed, "on" | "off") {
+        return layer.values.push(Value::one(setting, Item::new(typed, place)));
+    }
+    let inner = Section::INNER.into_iter().find(|section| section.key() == Some(setting.key));
+    let known = || table::settings().filter(move |setting| Some(setting.section) == inner);
+    for item in typed.split(',').map(str::trim) {
+        let Some((key, text)) = item.split_once('=') else {
+            let why = format!("`{item}` is not allowed; write on, off, or settings such as failures=3,open_for=2s");
+            problems.push(Problem::error(place.clone(), "", why));
+            continue;
+        };
+        match known().find(|setting| setting.key == key) {
+            None => {
+                let keys: Vec<_> = known().map(|setting| setting.key).collect();
+                let why = format!("`{key}` is no setting of the {}; there are {}", setting.key, keys.join(", "));
+                problems.push(Problem::error(place.clone(), "", why));
+            }
+            Some(setting) if layer.get(setting).is_some() => {
+                problems.push(Problem::error(place.clone(), "", format!("`{key}` is given twice")));
+            }
+            Some(setting) => {
+                let place = Place::Flag(format!("{flag} {key}"));
+                layer.values.push(Value::one(setting, Item::new(text, place)));
+            }
+        }
+    }
+    layer.values.push(Value::one(setting, Item::new("on", place)));
+}

@@ -1,0 +1,203 @@
+//! What is wrong with settings, and how that is told: what, where, why, and what is allowed.
+//!
+//! Everything is gathered before anything is said, so that whoever wrote the settings mends them once. What stands in a file
+//! is shown with its line and underlined; what was typed is named by its flag.
+
+use std::fmt::{self, Display};
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use crate::log::{Counted, Printable};
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nobody said it.
+    Default,
+    /// It was typed behind this flag, or as this argument.
+    Flag(String),
+    /// It stands in these bytes of the settings file.
+    File(Range<usize>),
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Severity {
+    /// Nothing is started.
+    Error,
+    /// It can be kept to, but may not be what was meant.
+    Warning,
+}
+
+impl Severity {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) severity: Severity,
+    pub(crate) place: Place,
+    /// What it is of: a key with all that is above it, `upstreams.shop.queue.wait_max`; empty where that says nothing.
+    pub(crate) key: String,
+    pub(crate) what: String,
+    /// What is allowed, or what to do.
+    pub(crate) help: Option<String>,
+    /// Another place that has to do with it, and what.
+    pub(crate) also: Option<(Range<usize>, String)>,
+}
+
+impl Problem {
+    /// An error; what stands behind the first semicolon of `why` is what to do.
+    pub(crate) fn error(place: Place, key: impl Into<String>, why: impl Display) -> Self {
+        let why = why.to_string();
+        let (what, help) = match why.split_once("; ") {
+            Some((what, help)) => (what.to_owned(), Some(help.to_owned())),
+            None => (why, None),
+        };
+        Self { severity: Severity::Error, place, key: key.into(), what, help, also: None }
+    }
+
+    pub(crate) fn warning(place: Place, key: impl Into<String>, why: impl Display) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(place, key, why) }
+    }
+
+    /// The same with another place that has to do with it.
+    pub(crate) fn also(self, place: &Place, label: &str) -> Self {
+        let Place::File(span) = place else { return self };
+        Self { also: Some((span.clone(), label.to_owned())), ..self }
+    }
+}
+
+/// The text of a settings file, and where it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Source {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl Source {
+    /// Line and column, both from 1; the column counts characters.
+    pub(crate) fn position(&self, offset: usize) -> (usize, usize) {
+        let before = self.text.get(..offset).unwrap_or(&self.text);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        (before.matches('\n').count() + 1, line.chars().count() + 1)
+    }
+
+    /// Where a line and column are, both from 1.
+    pub(crate) fn offset(&self, line: usize, column: usize) -> usize {
+        let begin: usize = self.text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+        let rest = self.text.get(begin..).unwrap_or_default().lines().next().unwrap_or_default();
+        begin + rest.chars().take(column.saturating_sub(1)).map(char::len_utf8).sum::<usize>()
+    }
+
+    /// The text as it may be shown: user names and passwords of URLs are stars, byte by byte.
+    fn shown(&self) -> String {
+        let mut shown = String::with_capacity(self.text.len());
+        let mut rest = self.text.as_str();
+        while let Some(at) = rest.find("://") {
+            let (before, after) = rest.split_at(at + 3);
+            shown.push_str(before);
+            let end = after.find(|c: char| c.is_whitespace() || "/\"'?#".contains(c)).unwrap_or(after.len());
+            let secret = after[..end].rfind('@').unwrap_or(0);
+            shown.extend(std::iter::repeat_n('*', secret));
+            rest = &after[secret..];
+        }
+        shown + rest
+    }
+}
+
+/// Everything that is wrong, and the file that it is wrong in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wrong {
+    pub(crate) source: Source,
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl Wrong {
+    pub(crate) fn has_errors(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// As people read it, with colours for a terminal.
+    pub(crate) fn told(&self, colours: bool) -> String {
+        let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
+        let shown = self.source.shown();
+        let told = |problem: &Problem| self.one(problem, &shown, &renderer);
+        let mut told: Vec<_> = self.problems.iter().map(told).collect();
+        if self.problems.iter().any(|problem| matches!(problem.place, Place::File(_))) {
+            told.push(self.sum());
+        }
+        told.join("\n")
+    }
+
+    fn one(&self, problem: &Problem, shown: &str, renderer: &Renderer) -> String {
+        let Problem { severity, place, key, what, help, also } = problem;
+        let what = &Printable(what).to_string();
+        let help = &help.as_ref().map(|help| Printable(help).to_string());
+        let named = |name: &str| if name.is_empty() { what.clone() } else { format!("{}: {what}", Printable(name)) };
+        let Place::File(span) = place else {
+            let name = if let Place::Flag(flag) = place { flag } else { key };
+            let help = help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
+            return format!("{}: {}{help}", severity.name(), named(name));
+        };
+        let level = match severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let also = also.as_ref().map(|(span, label)| AnnotationKind::Context.span(span.clone()).label(label.as_str()));
+        let snippet = Snippet::source(shown)
+            .path(self.source.path.as_str())
+            .annotation(AnnotationKind::Primary.span(span.clone()))
+            .annotations(also);
+        let mut group = Group::with_title(level.primary_title(named(key))).element(snippet);
+        if let Some(help) = help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        // A blank line after each, since each has several.
+        format!("{}\n", renderer.render(&[group]))
+    }
+
+    fn sum(&self) -> String {
+        let count = |severity| self.problems.iter().filter(|problem| problem.severity == severity).count() as u64;
+        let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+        let counted = [(errors, "error"), (warnings, "warning")].into_iter().filter(|(n, _)| *n > 0);
+        let counted: Vec<_> = counted.map(|(n, thing)| Counted(n, thing).to_string()).collect();
+        format!("{}: {}", self.source.path, counted.join(", "))
+    }
+}
+
+impl Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told(false))
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_are_counted_in_characters_from_one() {
+        let source = Source { path: String::new(), text: "añ: 1\nb: 2\n".to_owned() };
+        for (offset, line, column) in [(0, 1, 1), (3, 1, 3), (7, 2, 1), (10, 2, 4)] {
+            assert_eq!((source.position(offset), source.offset(line, column)), ((line, column), offset));
+        }
+        assert_eq!(source.offset(9, 9), source.text.len());
+    }
+
+    #[test]
+    fn passwords_of_urls_are_not_shown() {
+        let text = "a: https://me:secret@host/x@y\nb: http://h\nc: redis://:s@cret@h\n".to_owned();
+        let source = Source { path: String::new(), text };
+        assert_eq!(source.shown(), "a: https://*********@host/x@y\nb: http://h\nc: redis://*******@h\n");
+    }
+}

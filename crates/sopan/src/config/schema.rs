@@ -1,0 +1,135 @@
+//! The JSON Schema of settings files (draft 2020-12), made from the table, for editors that complete and check.
+//!
+//! It says what a value looks like. What only the program can know, whether values fit each other and files exist, it leaves
+//! to `sopan check`.
+
+use serde_json::{Map, Value, json};
+
+use super::setting::{Kind, Section, Setting};
+use super::table;
+
+/// The schema as text.
+pub(crate) fn schema() -> String {
+    let schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:sopan:settings",
+        "title": "Settings of sopan, a polite HTTP proxy",
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["upstreams"],
+        "properties": top(),
+        "$defs": {
+            "upstream": upstream(true),
+            "defaults": upstream(false),
+            "stand_in": {
+                "description": "${NAME} stands for a variable of the environment, ${NAME:-text} for text where there is \
+                                none, ${file:PATH} for what is in a file, $$ for a dollar sign.",
+                "type": "string",
+                "pattern": "\\$",
+            },
+        },
+    });
+    format!("{schema:#}\n")
+}
+
+fn top() -> Map<String, Value> {
+    let mut properties = of(Section::Program);
+    properties.insert(
+        "defaults".to_owned(),
+        json!({
+            "description": "What counts for every upstream that does not say otherwise.",
+            "$ref": "#/$defs/defaults",
+        }),
+    );
+    properties.insert(
+        "upstreams".to_owned(),
+        json!({
+            "description": "The APIs that requests go to, each by a name of yours that logs and metrics use.",
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,64}$", "not": {"const": "none"}},
+            "additionalProperties": {"$ref": "#/$defs/upstream"},
+        }),
+    );
+    properties
+}
+
+fn upstream(is_one: bool) -> Value {
+    let mut properties = of(Section::Upstream);
+    if !is_one {
+        properties.retain(|key, _| !matches!(key.as_str(), "url" | "route"));
+    }
+    for section in Section::INNER {
+        let Some(key) = section.key() else { continue };
+        let inner = json!({"type": "object", "additionalProperties": false, "properties": of(section)});
+        let switch = properties.remove(key);
+        let value = match switch {
+            None => inner,
+            Some(switch) => {
+                let description = switch["description"].clone();
+                json!({"description": description, "anyOf": [inner, {"enum": ["on", "off", true, false]}]})
+            }
+        };
+        properties.insert(key.to_owned(), value);
+    }
+    let mut schema = json!({"type": "object", "additionalProperties": false, "properties": properties});
+    if is_one {
+        schema["required"] = json!(["url"]);
+    }
+    schema
+}
+
+fn of(section: Section) -> Map<String, Value> {
+    let settings = table::settings().filter(|setting| setting.section == section && setting.in_file);
+    settings.map(|setting| (setting.key.to_owned(), one(setting))).collect()
+}
+
+fn one(setting: &Setting) -> Value {
+    let mut forms = forms(setting.kind);
+    forms.push(json!({"$ref": "#/$defs/stand_in"}));
+    let item = json!({"anyOf": forms});
+    let mut schema =
+        if setting.kind.is_list() { json!({"anyOf": [{"type": "array", "items": item.clone()}, item]}) } else { item };
+    schema["description"] = json!(setting.help.replace("\n\n", " "));
+    if let Some(default) = setting.default {
+        schema["default"] = json!(default);
+    }
+    schema
+}
+
+/// What a single value may look like.
+fn forms(kind: Kind) -> Vec<Value> {
+    let text = |pattern: &str| json!({"type": "string", "pattern": pattern});
+    let words = |words: &[&str]| json!({"enum": words});
+    let duration = || {
+        vec![
+            json!({"type": "number", "minimum": 0}),
+            text("^\\s*([0-9]+(\\.[0-9]+)?\\s*(ns|us|ms|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)?)+\\s*$"),
+        ]
+    };
+    let count = || vec![json!({"type": "integer", "minimum": 0}), text("^[0-9]+$")];
+    let with = |mut forms: Vec<Value>, word: &str| {
+        forms.push(words(&[word]));
+        forms
+    };
+    match kind {
+        Kind::Duration => duration(),
+        Kind::DurationOr(word) => with(duration(), word),
+        Kind::Count => count(),
+        Kind::CountOr(word) => with(count(), word),
+        Kind::Number => vec![json!({"type": "number"}), text("^[0-9.]+$")],
+        Kind::Size => vec![json!({"type": "integer", "minimum": 0}), text("^[0-9]+ ?([kKMGT]i?B|B)?$")],
+        Kind::Percent => vec![text("^[0-9]+(\\.[0-9]+)?%$")],
+        Kind::Switch | Kind::Flag | Kind::Section => vec![json!({"enum": ["on", "off", true, false]})],
+        Kind::OneOf(one_of) => vec![words(one_of)],
+        Kind::Address => vec![text("^.+:[0-9]+$")],
+        Kind::AddressOr(word) => with(vec![text("^.+:[0-9]+$")], word),
+        Kind::Url => vec![text("^https?://")],
+        Kind::ClientBy => vec![text("^(ip|connection|header:.+)$")],
+        Kind::Route | Kind::File | Kind::Names => vec![json!({"type": "string", "minLength": 1})],
+        Kind::Limits => {
+            vec![text("^(unlimited|[0-9.]+/(s|sec|second|m|min|minute|h|hour|d|day)s?( burst [0-9]+)?|[0-9]+ per .+)$")]
+        }
+        Kind::Statuses => vec![json!({"type": "integer", "minimum": 400, "maximum": 599}), text("^[45][0-9]{2}$")],
+    }
+}

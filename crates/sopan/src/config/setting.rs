@@ -1,0 +1,199 @@
+//! What a setting is: its name in a file and on the command line, what it takes, its default, and what becomes of it.
+//!
+//! One row of a table is all that there is of a setting ([`super::table`]). Flags and their help, the settings file and
+//! what is said of a wrong one, the JSON Schema, the example and the reference are all made from it, so that they agree.
+
+use std::fmt;
+
+use super::draft::{Program, Treatment};
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Its key in a settings file, and where it stands there.
+    pub(crate) key: &'static str,
+    pub(crate) section: Section,
+    /// Its flag, without dashes; none if only a file can say it.
+    pub(crate) flag: Option<&'static str>,
+    /// Whether a settings file can say it.
+    pub(crate) in_file: bool,
+    /// Whether `fetch` has it too.
+    pub(crate) fetch: bool,
+    pub(crate) kind: Kind,
+    /// As it would be written; none where nothing stands for it.
+    pub(crate) default: Option<&'static str>,
+    /// What it does: a sentence for the short help, then perhaps a blank line and more. Other settings are named by their
+    /// key, as `` `wait_max` ``.
+    pub(crate) help: &'static str,
+    /// Why the default is what it is.
+    pub(crate) why: &'static str,
+    /// Whether the short help has it.
+    pub(crate) rank: Rank,
+    pub(crate) put: Put,
+}
+
+/// Settings that stand together in the help.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// None for those that come first.
+    pub(crate) heading: Option<&'static str>,
+    pub(crate) settings: &'static [Setting],
+}
+
+/// Whether a newcomer must see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rank {
+    Common,
+    Rare,
+}
+
+/// The part of a settings file in which a key stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Section {
+    /// At the top.
+    Program,
+    /// In an upstream, or in `defaults`.
+    Upstream,
+    /// In the `queue` of either.
+    Queue,
+    /// In its `retry`.
+    Retry,
+    /// In its `breaker`.
+    Breaker,
+}
+
+impl Section {
+    /// The sections within an upstream.
+    pub(crate) const INNER: [Self; 3] = [Self::Queue, Self::Retry, Self::Breaker];
+
+    /// The key under which it stands in an upstream, if it stands under one.
+    pub(crate) fn key(self) -> Option<&'static str> {
+        match self {
+            Self::Program | Self::Upstream => None,
+            Self::Queue => Some("queue"),
+            Self::Retry => Some("retry"),
+            Self::Breaker => Some("breaker"),
+        }
+    }
+}
+
+/// What a setting takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Duration,
+    /// A duration, or this word.
+    DurationOr(&'static str),
+    /// A whole number.
+    Count,
+    CountOr(&'static str),
+    /// A number with decimals.
+    Number,
+    Size,
+    Percent,
+    /// `on` or `off`.
+    Switch,
+    /// The same; as a flag it stands alone and means `on`.
+    Flag,
+    OneOf(&'static [&'static str]),
+    Address,
+    AddressOr(&'static str),
+    Url,
+    Route,
+    ClientBy,
+    File,
+    /// Rates and quotas, all of which are kept to.
+    Limits,
+    /// Hosts.
+    Names,
+    Statuses,
+    /// `on`, `off`, or on the command line the settings of the section in one line.
+    Section,
+}
+
+impl Kind {
+    /// Whether there may be several.
+    pub(crate) fn is_list(self) -> bool {
+        matches!(self, Self::Limits | Self::Names | Self::Statuses)
+    }
+
+    /// What takes its place in the help.
+    pub(crate) fn placeholder(self) -> String {
+        match self {
+            Self::Duration => "DURATION".to_owned(),
+            Self::DurationOr(word) => format!("DURATION|{word}"),
+            Self::Count => "N".to_owned(),
+            Self::CountOr(word) => format!("N|{word}"),
+            Self::Number => "FRACTION".to_owned(),
+            Self::Size => "SIZE".to_owned(),
+            Self::Percent => "PERCENT".to_owned(),
+            Self::Switch | Self::Flag => "on|off".to_owned(),
+            Self::OneOf(words) => words.join("|"),
+            Self::Address => "ADDRESS".to_owned(),
+            Self::AddressOr(word) => format!("ADDRESS|{word}"),
+            Self::Url => "URL".to_owned(),
+            Self::Route => "/PATH|HOST".to_owned(),
+            Self::ClientBy => "ip|connection|header:NAME".to_owned(),
+            Self::File => "FILE".to_owned(),
+            Self::Limits => "LIMIT".to_owned(),
+            Self::Names => "NAME".to_owned(),
+            Self::Statuses => "STATUS,…".to_owned(),
+            Self::Section => "on|off|SETTINGS".to_owned(),
+        }
+    }
+
+    /// What is allowed, for a value that must not be shown.
+    pub(crate) fn allowed(self) -> String {
+        match self {
+            Self::Duration => "a duration such as 500ms, 2s, 5m or 1h30m".to_owned(),
+            Self::DurationOr(word) => format!("a duration such as 500ms, 2s or 5m, or {word}"),
+            Self::Count => "a whole number".to_owned(),
+            Self::CountOr(word) => format!("a whole number, or {word}"),
+            Self::Number => "a number such as 0.25".to_owned(),
+            Self::Size => "a size such as 64KiB, 1MiB or 10MB".to_owned(),
+            Self::Percent => "a percentage such as 0.1%".to_owned(),
+            Self::Switch | Self::Flag | Self::Section => "on or off".to_owned(),
+            Self::OneOf(words) => format!("one of {}", words.join(", ")),
+            Self::Address => "an address with a port, such as 127.0.0.1:8000".to_owned(),
+            Self::AddressOr(word) => format!("an address with a port, such as 127.0.0.1:8001, or {word}"),
+            Self::Url => "a URL such as https://api.example.com/v2".to_owned(),
+            Self::Route => "a path such as /shop, or a host such as shop.example.com".to_owned(),
+            Self::ClientBy => "ip, connection, or header:NAME".to_owned(),
+            Self::File => "the path of a file".to_owned(),
+            Self::Limits => "rates such as 10/s burst 20, quotas such as 5000 per 1h, or unlimited".to_owned(),
+            Self::Names => "names of hosts, such as proxy.example.com".to_owned(),
+            Self::Statuses => "statuses such as 425 or 520".to_owned(),
+        }
+    }
+}
+
+/// What becomes of a value. A list is put item by item.
+pub(crate) enum Put {
+    Program(fn(&mut Program, &str) -> Result<(), String>),
+    Upstream(fn(&mut Treatment, &str) -> Result<(), String>),
+}
+
+impl fmt::Debug for Put {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Program(_) => "Program",
+            Self::Upstream(_) => "Upstream",
+        })
+    }
+}
+
+impl Setting {
+    /// Its name in a settings file within an upstream or at the top: `queue.wait_max`.
+    pub(crate) fn path(&self) -> String {
+        self.section.key().map_or_else(|| self.key.to_owned(), |section| format!("{section}.{}", self.key))
+    }
+
+    /// Its flag as it is typed.
+    pub(crate) fn typed(&self) -> Option<String> {
+        self.flag.map(|flag| format!("--{flag}"))
+    }
+
+    /// The first sentence of its help.
+    pub(crate) fn summary(&self) -> &'static str {
+        self.help.split_once("\n\n").map_or(self.help, |(summary, _)| summary)
+    }
+}

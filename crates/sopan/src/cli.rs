@@ -42,6 +42,9 @@ pub(crate) enum Command {
     /// Tell what is wrong with a settings file, or what is in force and where each value came from
     #[command(after_help = CHECK_EXAMPLE)]
     Check(Check),
+    /// Print a settings file with every setting, its default and its reason
+    #[command(after_help = EXAMPLE_EXAMPLE)]
+    Example,
     /// Print the JSON Schema of settings files, for editors
     #[command(after_help = SCHEMA_EXAMPLE)]
     Schema,
@@ -76,6 +79,10 @@ Example:
   sopan check sopan.yaml
 
 Exit codes: 0 it can be used, 2 something is wrong with it. Warnings do not count.";
+
+const EXAMPLE_EXAMPLE: &str = "\
+Example:
+  sopan example > sopan.yaml";
 
 const SCHEMA_EXAMPLE: &str = "\
 Example:
@@ -315,7 +322,16 @@ mod tests {
             let short = command.render_help().to_string();
             assert!(command.get_name() == "fake-api" || short.lines().count() < 40, "{short}");
         }
-        for text in [EXAMPLES, SERVE_EXAMPLE, CHECK_EXAMPLE, SCHEMA_EXAMPLE, FETCH_EXAMPLE, FETCH_RULES, FAKE_EXAMPLE] {
+        for text in [
+            EXAMPLES,
+            SERVE_EXAMPLE,
+            CHECK_EXAMPLE,
+            EXAMPLE_EXAMPLE,
+            SCHEMA_EXAMPLE,
+            FETCH_EXAMPLE,
+            FETCH_RULES,
+            FAKE_EXAMPLE,
+        ] {
             for line in text.lines().filter(|line| line.starts_with(' ')) {
                 assert!(line.chars().count() <= 80, "{line}");
             }

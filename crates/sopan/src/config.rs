@@ -7,6 +7,7 @@
 use std::io::IsTerminal as _;
 
 mod draft;
+mod example;
 mod fake;
 mod fetch;
 mod file;
@@ -21,6 +22,7 @@ mod setting;
 mod table;
 mod tree;
 
+pub(crate) use example::example;
 pub(crate) use fake::{Fake, fake};
 pub(crate) use fetch::{Fetch, fetch};
 pub(crate) use flags::Typed;
@@ -57,5 +59,7 @@ pub(crate) fn wants_colours() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
+#[cfg(test)]
+mod agreement;
 #[cfg(test)]
 mod tests;

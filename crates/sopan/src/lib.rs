@@ -46,7 +46,8 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
     let done = match cli::parse(args.into_iter().map(Into::into)).command {
         cli::Command::Serve(typed) => serve(&typed),
         cli::Command::Check(typed) => check(&typed),
-        cli::Command::Schema => schema(),
+        cli::Command::Example => print(&config::example()),
+        cli::Command::Schema => print(&config::schema()),
         cli::Command::Fetch(typed) => fetch(&typed),
         cli::Command::FakeApi(typed) => fake(&typed),
     };
@@ -70,11 +71,6 @@ fn check(typed: &cli::Check) -> Result<(), u8> {
     }
     print(&told.out)?;
     if told.is_right { Ok(()) } else { Err(WRONG_SETTINGS) }
-}
-
-/// Prints the JSON Schema of settings files.
-fn schema() -> Result<(), u8> {
-    print(&config::schema())
 }
 
 /// Writes to standard output. Whoever has read enough is no reason to complain.

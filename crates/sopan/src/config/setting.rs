@@ -192,6 +192,19 @@ impl Setting {
         self.flag.map(|flag| format!("--{flag}"))
     }
 
+    /// A value for who wants one, where there is no default.
+    pub(crate) fn example(&self) -> &'static str {
+        match self.kind {
+            Kind::Url => "https://api.example.com/v2",
+            Kind::Route => "/shop",
+            Kind::Names => "[proxy.example.com]",
+            Kind::Statuses => "[425]",
+            Kind::Count => "2",
+            Kind::File => "/etc/sopan/file",
+            _ => self.default.unwrap_or_default(),
+        }
+    }
+
     /// The first sentence of its help.
     pub(crate) fn summary(&self) -> &'static str {
         self.help.split_once("\n\n").map_or(self.help, |(summary, _)| summary)

@@ -1,0 +1,149 @@
+//! Help, example, schema, reference and code are made from one table; here they are held against what is in the repository,
+//! and against each other.
+//!
+//! With SOPAN_WRITE=1 the files are written anew.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::file::File;
+use super::flags::Typed;
+use super::layer::{Layer, Origin};
+use super::problem::Source;
+use super::setting::{Kind, Section, Setting};
+use super::{GROUPS, example, load, schema, settings, table};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[track_caller]
+fn current(name: &str, expected: &str) {
+    let path = root().join(name);
+    if std::env::var_os("SOPAN_WRITE").is_some() {
+        std::fs::write(&path, expected).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == expected, "{name} is not what the table says; write it anew with SOPAN_WRITE=1");
+}
+
+#[test]
+fn the_files_of_the_repository_are_what_the_table_says() {
+    current("sopan.example.yaml", &example());
+    current("sopan.schema.json", &schema());
+    let reference = std::fs::read_to_string(root().join("docs/settings.md")).unwrap();
+    let (before, _) = reference.split_once(REFERENCE_BEGINS).unwrap();
+    current("docs/settings.md", &format!("{before}{REFERENCE_BEGINS}\n\n{}", reference_of()));
+}
+
+const REFERENCE_BEGINS: &str = "<!-- made from the table of settings; what is below is written by a test -->";
+
+/// Every setting, as a page of the documentation shows it.
+fn reference_of() -> String {
+    let titles = [
+        (Section::Program, "At the top"),
+        (Section::Upstream, "Of an upstream, or in `defaults`"),
+        (Section::Queue, "`queue` of either"),
+        (Section::Retry, "`retry` of either"),
+        (Section::Breaker, "`breaker` of either"),
+    ];
+    let cell = |text: &str| text.replace('|', "\\|").replace("\n\n", " ");
+    let mut page = String::new();
+    for (section, title) in titles {
+        page += &format!("## {title}\n\n| key | flag | takes | default | what it does |\n|---|---|---|---|---|\n");
+        for setting in table::settings().filter(|setting| setting.section == section) {
+            let key = if setting.in_file { format!("`{}`", setting.key) } else { "–".to_owned() };
+            let flag = setting.typed().map_or_else(|| "–".to_owned(), |flag| format!("`{flag}`"));
+            let default = setting.default.map_or_else(|| "–".to_owned(), |default| format!("`{default}`"));
+            let why = if setting.why.is_empty() { String::new() } else { format!(" *{}.*", cell(setting.why)) };
+            let takes = cell(&setting.kind.allowed());
+            page += &format!(
+                "| {key} | {flag} | {takes} | {default} | {}.{why} |\n",
+                cell(setting.help).trim_end_matches('.')
+            );
+        }
+        page += "\n";
+    }
+    page.trim_end().to_owned() + "\n"
+}
+
+#[test]
+fn every_row_of_the_table_is_whole() {
+    let mut seen = BTreeMap::new();
+    for Setting { key, section, flag, in_file, default, help, why, .. } in settings() {
+        assert!(seen.insert((section, key), ()).is_none(), "{key} is there twice");
+        assert!(!help.is_empty() && !help.ends_with('.') || help.contains("\n\n"), "{key}: {help}");
+        assert_eq!(default.is_some(), !why.is_empty(), "{key}: a default has a reason, and nothing else has");
+        assert!(flag.is_some() || *in_file, "{key} cannot be said");
+        for named in help.split('`').skip(1).step_by(2) {
+            let is_word = !named.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+                || settings().any(|s| s.key == named)
+                || matches!(named, "off" | "on" | "none" | "unlimited");
+            assert!(is_word, "{key} speaks of `{named}`");
+        }
+    }
+    assert_eq!(GROUPS.iter().map(|group| group.settings.len()).sum::<usize>(), seen.len());
+}
+
+#[test]
+fn the_example_says_every_key_and_changes_nothing() {
+    let source = Source { path: "sopan.example.yaml".to_owned(), text: example() };
+    let file = File::of(source);
+    assert_eq!(file.problems, []);
+    let layers = [&file.program, &file.upstreams[0].layer];
+    for setting in settings().filter(|setting| setting.in_file && setting.default.is_some()) {
+        let said = layers.iter().find_map(|layer| layer.get(setting)).unwrap_or_else(|| panic!("{}", setting.key));
+        assert_eq!(said.shown(), setting.default.unwrap(), "{}", setting.key);
+    }
+    for setting in settings().filter(|setting| setting.in_file && setting.default.is_none()) {
+        assert!(example().contains(&format!("{}: {}\n", setting.key, setting.example())), "{}", setting.key);
+    }
+    // Those behind a # are right too.
+    let all = example().lines().map(|line| uncommented(line)).collect::<Vec<_>>().join("\n");
+    let file = File::of(Source { path: "all.yaml".to_owned(), text: all });
+    assert_eq!(file.problems, []);
+}
+
+/// A line whose setting stands behind a #, without that.
+fn uncommented(line: &str) -> String {
+    let rest = line.trim_start();
+    let is_setting = rest.strip_prefix("# ").is_some_and(|rest| {
+        rest.split_once(": ")
+            .is_some_and(|(key, value)| settings().any(|s| s.key == key && s.default.is_none() && value == s.example()))
+    });
+    if is_setting { line.replacen("# ", "", 1) } else { line.to_owned() }
+}
+
+#[test]
+fn defaults_of_the_table_are_those_of_the_policies() {
+    use sopan_core::policy::{BreakerPolicy, LanePolicy, RetryPolicy};
+    let table = Layer::table();
+    assert!(table.values.iter().all(|value| value.setting.default.is_some()) && table.origin == Origin::Table);
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    std::fs::write(&file, "upstreams: { a: { url: http://u } }\n").unwrap();
+    let serve = load(file.path().to_str(), &Typed::default()).serve.unwrap();
+    let settings = &serve.upstreams[0].settings;
+    assert_eq!(settings.lane, LanePolicy::default());
+    assert_eq!((&settings.retry, &settings.breaker), (&RetryPolicy::default(), &BreakerPolicy::default()));
+}
+
+#[test]
+fn the_schema_takes_what_the_table_takes() {
+    let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
+    let of = |section: Section| match section {
+        Section::Program => &schema["properties"],
+        Section::Upstream => &schema["$defs"]["upstream"]["properties"],
+        inner => {
+            let value = &schema["$defs"]["upstream"]["properties"][inner.key().unwrap()];
+            let object = if value["properties"].is_object() { value } else { &value["anyOf"][0] };
+            &object["properties"]
+        }
+    };
+    for setting in settings().filter(|setting| setting.in_file) {
+        let found = &of(setting.section)[setting.key];
+        assert!(found["description"].is_string(), "{}", setting.key);
+        if let Some(default) = setting.default.filter(|_| setting.kind != Kind::Section) {
+            assert_eq!(found["default"], default, "{}", setting.key);
+        }
+    }
+}

@@ -8,6 +8,7 @@
 //! | `admin` | what is going on? |
 //! | `fetch` | what does this one URL say? |
 //! | `fake` | how does it behave against a rate-limited API? |
+//! | `demo` | what is sopan good for? |
 //! | `log` | how is it told? |
 //!
 //! The program itself is a line around [`run`], which other code can start in process too, as the fuzz targets do.
@@ -15,6 +16,7 @@
 mod admin;
 mod cli;
 mod config;
+mod demo;
 mod fake;
 mod fetch;
 mod log;
@@ -43,11 +45,20 @@ const INTERRUPTED: u8 = 130;
 /// A flag that nobody knows, `--help` and `--version` end the process, after what there is to say has been said.
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
     let done = match cli::parse(args.into_iter().map(Into::into)).command {
+        cli::Command::Demo(typed) => demo(&typed),
         cli::Command::Serve(typed) => serve(&typed),
         cli::Command::Fetch(typed) => fetch(&typed),
         cli::Command::FakeApi(typed) => fake(&typed),
     };
     done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
+}
+
+fn demo(typed: &cli::Demo) -> Result<(), u8> {
+    demo::run(config::demo(typed)).map_err(|failure| match failure {
+        demo::Failure::Setup(error) => complain(config::LogFormat::Text, &error, TRANSIENT),
+        demo::Failure::Output(error) => complain(config::LogFormat::Text, &error, PERMANENT),
+        demo::Failure::Interrupted => INTERRUPTED,
+    })
 }
 
 /// Answers with an exit code where it does not succeed. The proxy fails only before it has started.

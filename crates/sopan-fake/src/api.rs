@@ -70,6 +70,8 @@ pub struct FakeApi {
 /// What requests change.
 #[derive(Debug)]
 struct State {
+    /// When it opens again, if it was closed.
+    closed_until: Duration,
     /// Planned for the next requests, and for how many.
     planned: VecDeque<(Planned, u64)>,
     limiter: Limiter,
@@ -106,6 +108,7 @@ struct Decided {
 
 #[derive(Debug)]
 enum Verdict {
+    Closed { wait: Duration },
     RateLimited { wait: Duration },
     Failed,
     Serve(Option<Fault>),
@@ -126,6 +129,7 @@ impl FakeApi {
             (Planned::Cut(Fault::Truncate), settings.truncate_first),
         ];
         let state = State {
+            closed_until: Duration::ZERO,
             planned: planned.into(),
             limiter: Limiter::new(&settings.limits, settings.window),
             dice: Dice::new(settings.seed),
@@ -174,6 +178,13 @@ impl FakeApi {
         self.state.lock().log.clear();
     }
 
+    /// Closes it from now on for so long, as for repairs: every request gets 503 with `Retry-After`, costs nothing and uses
+    /// up nothing that is planned.
+    pub fn close_for(&self, span: Duration) {
+        let mut state = self.state.lock();
+        state.closed_until = self.clock.elapsed().saturating_add(span);
+    }
+
     /// How many orders each client id has created: more than one means that a request was sent twice.
     pub fn orders_created(&self) -> BTreeMap<String, u64> {
         self.state.lock().shop.created_by()
@@ -212,7 +223,14 @@ impl FakeApi {
         let body_is_wanted = matches!(decided.verdict, Verdict::Serve(_)) || !head.headers.contains_key(EXPECT);
         let body = if body_is_wanted { read(body).await } else { Ok(Bytes::new()) };
         let (reply, fault) = match decided.verdict {
-            Verdict::RateLimited { wait } => (self.rate_limited(decided.at.saturating_add(wait), wait), None),
+            Verdict::Closed { wait } => {
+                let closed = Reply::error(503, "unavailable", "Sedang dalam perbaikan.");
+                (self.come_again(closed, decided.at, wait), None)
+            }
+            Verdict::RateLimited { wait } => {
+                let limited = Reply::error(429, "rate_limited", "Terlalu banyak permintaan.");
+                (self.come_again(limited, decided.at, wait), None)
+            }
             Verdict::Failed => (Reply::error(500, "server_error", "Terjadi kesalahan pada server."), None),
             Verdict::Serve(fault) => (self.route(&head, body), fault),
         };
@@ -313,14 +331,13 @@ impl FakeApi {
         Reply::json(201, &order).with(LOCATION, &location)
     }
 
-    /// A refusal that says to come again at `due`, which is `wait` after the request came in.
-    fn rate_limited(&self, due: Duration, wait: Duration) -> Reply {
-        let reply = Reply::error(429, "rate_limited", "Terlalu banyak permintaan.");
+    /// A refusal that says to come again `wait` after the request came in, which was at `at`.
+    fn come_again(&self, reply: Reply, at: Duration, wait: Duration) -> Reply {
         let whole_second = |at: SystemTime| {
             let since_epoch = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             SystemTime::UNIX_EPOCH + Duration::from_secs(seconds_up(since_epoch))
         };
-        let date = whole_second(self.clock.wall(due));
+        let date = whole_second(self.clock.wall(at.saturating_add(wait)));
         match self.settings.retry_after {
             RetryAfter::Seconds => reply.with(RETRY_AFTER, &seconds_up(wait).to_string()),
             RetryAfter::Imf => reply.with(RETRY_AFTER, &http_date::imf(date)),
@@ -339,6 +356,9 @@ impl FakeApi {
 impl State {
     /// What one request meets at `now`. What the order is, and what costs a token, is written at [`Settings`].
     fn verdict(&mut self, now: Duration) -> Verdict {
+        if now < self.closed_until {
+            return Verdict::Closed { wait: self.closed_until - now };
+        }
         while self.planned.front().is_some_and(|(_, left)| *left == 0) {
             self.planned.pop_front();
         }

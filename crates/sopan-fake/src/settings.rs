@@ -75,7 +75,7 @@ impl Default for Settings {
     }
 }
 
-/// The form of `Retry-After` on a 429. Every readable form is rounded up, so that nobody who obeys comes too early.
+/// The form of `Retry-After` on a refusal. Every readable form is rounded up, so that nobody who obeys comes too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RetryAfter {
     /// `1`

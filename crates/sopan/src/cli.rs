@@ -24,6 +24,8 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  sopan demo
+      ten seconds that show what sopan does, on an API of its own
   sopan fake-api --rate-limit-first 1
       an API to try things on, at http://127.0.0.1:8765
   sopan serve --upstream http://127.0.0.1:8765 --rate 10/s --burst 20
@@ -35,6 +37,9 @@ Examples:
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// See in ten seconds what sopan does, on an API of its own
+    #[command(after_help = DEMO_EXAMPLE)]
+    Demo(Demo),
     /// Stand in front of an API and let requests through at the pace it allows
     #[command(after_help = SERVE_EXAMPLE)]
     #[command(after_long_help = format!("{SERVE_EXAMPLE}\n\n{SIGNALS}\n\n{DURATIONS} {SIZES}"))]
@@ -118,6 +123,22 @@ Example:
 
 The first requests meet what is planned for them in this order: 429s, 500s, connections dropped before, within and \
 after the head, truncated bodies. Every later one is asked of the limits.";
+
+const DEMO_EXAMPLE: &str = "\
+Example:
+  sopan demo
+      ends with a table, and with what to type next
+
+A small API with a limit is started twice, once with sopan in front of it. Programs ask both at the same time, three \
+times as often as it allows, and each API closes once for a moment. Nothing leaves this machine.";
+
+/// Flags of `sopan demo`.
+#[derive(Args)]
+pub(crate) struct Demo {
+    /// Print lines instead of a picture that moves, as where standard output is no terminal
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
 
 /// Flags of `sopan serve`.
 #[derive(Args)]
@@ -324,6 +345,7 @@ mod tests {
         }
         for text in [
             EXAMPLES,
+            DEMO_EXAMPLE,
             SERVE_EXAMPLE,
             CHECK_EXAMPLE,
             EXAMPLE_EXAMPLE,

@@ -4,8 +4,9 @@
 //! function from what was typed to it; what a value may be is the business of the policies in `sopan-core`, which this
 //! asks, and what follows from it is the business of the command.
 
-use std::io::IsTerminal as _;
+use std::io::IsTerminal;
 
+mod demo;
 mod draft;
 mod example;
 mod fake;
@@ -22,6 +23,7 @@ mod setting;
 mod table;
 mod tree;
 
+pub(crate) use demo::{Demo, demo, demo_api, demo_proxy};
 pub(crate) use example::example;
 pub(crate) use fake::{Fake, fake};
 pub(crate) use fetch::{Fetch, fetch};
@@ -56,7 +58,12 @@ pub(crate) fn is_json(format: &str) -> Result<bool, Wrong> {
 
 /// Whether whoever reads standard error wants colours: a terminal, unless its owner says otherwise (no-color.org).
 pub(crate) fn wants_colours() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    wants_colours_on(&std::io::stderr())
+}
+
+/// Whether whoever reads this stream wants colours: a terminal, unless its owner says otherwise (no-color.org).
+fn wants_colours_on(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! | `admin` | what is going on? |
 //! | `fetch` | what does this one URL say? |
 //! | `fake` | how does it behave against a rate-limited API? |
+//! | `demo` | what is sopan good for? |
 //! | `log` | how is it told? |
 //!
 //! The program itself is a line around [`run`], which other code can start in process too, as the fuzz targets do.
@@ -16,6 +17,7 @@ mod admin;
 mod check;
 mod cli;
 mod config;
+mod demo;
 mod fake;
 mod fetch;
 mod log;
@@ -44,6 +46,7 @@ const INTERRUPTED: u8 = 130;
 /// A flag that nobody knows, `--help` and `--version` end the process, after what there is to say has been said.
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
     let done = match cli::parse(args.into_iter().map(Into::into)).command {
+        cli::Command::Demo(typed) => demo(&typed),
         cli::Command::Serve(typed) => serve(&typed),
         cli::Command::Check(typed) => check(&typed),
         cli::Command::Example => print(&config::example()),
@@ -52,6 +55,14 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
         cli::Command::FakeApi(typed) => fake(&typed),
     };
     done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
+}
+
+fn demo(typed: &cli::Demo) -> Result<(), u8> {
+    demo::run(config::demo(typed)).map_err(|failure| match failure {
+        demo::Failure::Setup(error) => complain(config::LogFormat::Text, &error, TRANSIENT),
+        demo::Failure::Output(error) => complain(config::LogFormat::Text, &error, PERMANENT),
+        demo::Failure::Interrupted => INTERRUPTED,
+    })
 }
 
 /// Answers with an exit code where it does not succeed. The proxy fails only before it has started.

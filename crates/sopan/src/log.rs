@@ -46,13 +46,21 @@ pub(crate) fn start_direct(format: LogFormat) {
     install(format, Level::WARN, io::stderr);
 }
 
+/// Gives the lines to another command from now on, which shows them in its own way, and without colours.
+pub(crate) fn start_into(writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
+    set(subscriber(LogFormat::Text, Level::INFO, false, writer));
+}
+
 /// Lines that were lost because nobody read them fast enough.
 pub(crate) fn lines_lost() -> u64 {
     LOST.get().map_or(0, |lost| lost.dropped_lines() as u64)
 }
 
 fn install(format: LogFormat, level: Level, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
-    let subscriber = subscriber(format, level, config::wants_colours(), writer);
+    set(subscriber(format, level, config::wants_colours(), writer));
+}
+
+fn set(subscriber: Boxed) {
     // It fails where there is a subscriber already, which no command sets up before.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }

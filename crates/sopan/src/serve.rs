@@ -17,6 +17,7 @@ mod tunnel;
 mod wire;
 mod workers;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::{Surroundings, Upstream};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::log::Counted;
 use crate::{admin, config};
@@ -45,12 +46,37 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// # Errors
 /// A port cannot be listened on, or the upstream cannot be set up; nothing was started then.
 pub(crate) fn run(settings: config::Serve, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    runtime.block_on(serve(settings, metrics))
+    block_on(async {
+        let signals = Signals::of_process().context("signals cannot be listened to")?;
+        serve(settings, metrics, signals, |_| ()).await
+    })
 }
 
-async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
-    let mut signals = Signals::new().context("signals cannot be listened to")?;
+/// The same within another command, which is told where it listens, and ends it by dropping the other end of `owner`; what
+/// is under way is cut off then.
+///
+/// # Errors
+/// As above; `listening` is not called then.
+pub(crate) fn run_within(
+    settings: config::Serve,
+    metrics: Arc<admin::Metrics>,
+    owner: mpsc::Receiver<Infallible>,
+    listening: impl FnOnce(SocketAddr),
+) -> anyhow::Result<()> {
+    block_on(serve(settings, metrics, Signals::Owner(owner), listening))
+}
+
+fn block_on(serving: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(serving)
+}
+
+async fn serve(
+    mut settings: config::Serve,
+    metrics: Arc<admin::Metrics>,
+    mut signals: Signals,
+    listening: impl FnOnce(SocketAddr),
+) -> anyhow::Result<()> {
     raise_open_files();
     let listener = bind(settings.listen, "--listen")?;
     let admin = settings.admin.map(|address| bind(address, "--admin")).transpose();
@@ -67,7 +93,9 @@ async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> any
     let drain = Arc::<Drain>::default();
     let at_once: Vec<_> = upstream.snapshot().fills.iter().map(|fill| fill.capacity as u64).collect();
     let door = Arc::new(Door::new(&settings, upstream, clock, Arc::clone(&drain)));
-    tell(&settings.upstreams[0].in_force(listener.local_addr()?, settings.admin, &at_once));
+    let address = listener.local_addr()?;
+    tell(&settings.upstreams[0].in_force(address, settings.admin, &at_once));
+    listening(address);
     if let Some(admin) = admin {
         let end = drain.over();
         tokio::spawn(admin::serve(admin, metrics, end));

@@ -218,6 +218,22 @@ async fn a_planned_500_costs_a_token_and_a_planned_429_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_closed_api_says_when_it_opens_and_counts_nothing() {
+    let limits = vec![Limit::Quota { count: 2, span: Duration::from_secs(3600) }];
+    let api = FakeApi::new(Settings { limits, fail_first: 1, ..Settings::default() });
+    api.close_for(Duration::from_millis(1500));
+    let mut client = connect(&api);
+    for (pause_ms, retry_after) in [(0, "2"), (600, "1"), (899, "1")] {
+        sleep(Duration::from_millis(pause_ms)).await;
+        let closed = client.get(HEALTH).await;
+        assert_eq!((closed.status, closed.field("Retry-After")), (503, Some(retry_after)), "after {pause_ms} ms");
+        assert_eq!(closed.body, r#"{"error": "unavailable", "message": "Sedang dalam perbaikan."}"#);
+    }
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(statuses(&api, 3).await, [Some(500), Some(200), Some(429)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn faults_come_in_order_and_a_refusal_uses_none_up() {
     let limits = vec![Limit::Rate { tokens: 1, per: Duration::from_secs(1), burst: 2 }];
     let api = FakeApi::new(Settings {

@@ -1,6 +1,7 @@
 //! Ending in order: no new connections, what waits and what is under way finishes, and not for ever.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,25 +10,31 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, mpsc};
 
 use crate::log::Counted;
 
-/// SIGTERM and SIGINT.
-pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
+/// Who says that it is time to end.
+pub(super) enum Signals {
+    /// Whoever runs the program, by SIGTERM and SIGINT.
+    Process { terminate: Signal, interrupt: Signal },
+    /// Another command of it, by dropping the other end. That counts as every signal there is.
+    Owner(mpsc::Receiver<Infallible>),
 }
 
 impl Signals {
-    pub(super) fn new() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    pub(super) fn of_process() -> std::io::Result<Self> {
+        let [terminate, interrupt] = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+        Ok(Self::Process { terminate: terminate?, interrupt: interrupt? })
     }
 
     pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        match self {
+            Self::Process { terminate, interrupt } => tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            },
+            Self::Owner(owner) => drop(owner.recv().await),
         }
     }
 }

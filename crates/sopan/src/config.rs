@@ -15,7 +15,7 @@ mod upstream;
 pub(crate) use fake::{Fake, fake};
 pub(crate) use fetch::{Fetch, fetch};
 pub(crate) use read::Wrong;
-pub(crate) use serve::{ClientBy, InForce, Serve, serve};
+pub(crate) use serve::{ClientBy, Serve, Served, serve};
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -54,8 +54,9 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
 fn serve(typed: &cli::Serve) -> Result<(), u8> {
     let settings = config::serve(typed).map_err(|wrong| refuse(&wrong))?;
     let format = settings.log;
-    let _log = log::start(format);
-    let metrics = admin::Metrics::new(settings.access_log);
+    let _log = log::start(format, settings.upstreams.len());
+    let names = settings.upstreams.iter().map(|served| served.name.clone());
+    let metrics = admin::Metrics::new(names, settings.access_log);
     serve::run(settings, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
 }
 

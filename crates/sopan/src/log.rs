@@ -1,6 +1,7 @@
 //! Log lines on standard error: for people, or as JSON for programs.
 //!
 //! A line for people is its time, its level and its message, which says all there is to say; the fields are for programs.
+//! Which upstream a line is about is a field too, and where there are several, people are told it before the message.
 //! A proxy must never stand still because nobody reads its log: [`start`] writes in the background, through a queue with a
 //! bound, and beyond that lines are lost and counted. A command that runs once writes directly.
 
@@ -8,6 +9,7 @@ use std::fmt::{self, Write as _};
 use std::io;
 use std::sync::OnceLock;
 
+use sopan_engine::event::NO_UPSTREAM;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
@@ -27,12 +29,12 @@ static LOST: OnceLock<ErrorCounter> = OnceLock::new();
 #[must_use = "lines that wait are lost unless this is kept to the end"]
 pub(crate) struct Background(#[allow(dead_code, reason = "it acts when it is dropped")] WorkerGuard);
 
-/// Logs from now on, without ever waiting for whoever reads it.
-pub(crate) fn start(format: LogFormat) -> Background {
+/// Logs from now on, without ever waiting for whoever reads it, about so many upstreams.
+pub(crate) fn start(format: LogFormat, upstreams: usize) -> Background {
     let (writer, guard) = in_background(io::stderr());
     // Whoever starts a second log, which no command does, counts what the first one loses.
     let _ = LOST.set(writer.error_counter());
-    install(format, Level::INFO, writer);
+    install(format, upstreams, Level::INFO, writer);
     Background(guard)
 }
 
@@ -43,7 +45,7 @@ fn in_background(to: impl io::Write + Send + 'static) -> (NonBlocking, WorkerGua
 
 /// Logs warnings from now on, each before the program goes on. The rest is told by what the program ends with.
 pub(crate) fn start_direct(format: LogFormat) {
-    install(format, Level::WARN, io::stderr);
+    install(format, 1, Level::WARN, io::stderr);
 }
 
 /// Lines that were lost because nobody read them fast enough.
@@ -51,8 +53,14 @@ pub(crate) fn lines_lost() -> u64 {
     LOST.get().map_or(0, |lost| lost.dropped_lines() as u64)
 }
 
-fn install(format: LogFormat, level: Level, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
-    let subscriber = subscriber(format, level, config::wants_colours(), writer);
+fn install(
+    format: LogFormat,
+    upstreams: usize,
+    level: Level,
+    writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
+) {
+    let text = Text { names_upstreams: upstreams > 1 };
+    let subscriber = subscriber(format, text, level, config::wants_colours(), writer);
     // It fails where there is a subscriber already, which no command sets up before.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
@@ -61,13 +69,14 @@ type Boxed = Box<dyn Subscriber + Send + Sync>;
 
 fn subscriber(
     format: LogFormat,
+    text: Text,
     level: Level,
     ansi: bool,
     writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
 ) -> Boxed {
     let builder = tracing_subscriber::fmt().with_max_level(level).with_ansi(ansi).with_writer(writer);
     match format {
-        LogFormat::Text => Box::new(builder.event_format(Text).finish()),
+        LogFormat::Text => Box::new(builder.event_format(text).finish()),
         LogFormat::Json => {
             let builder = builder.json().flatten_event(true).with_timer(Millis).with_target(false);
             Box::new(builder.with_current_span(false).with_span_list(false).finish())
@@ -86,8 +95,12 @@ impl FormatTime for Millis {
     }
 }
 
-/// `2026-11-29T22:33:05.123Z WARN attempt 1 failed (HTTP 429); waiting 1.00 s before retrying`
-struct Text;
+/// `2026-11-29T22:33:05.123Z WARN attempt 1 failed (HTTP 429); waiting 1.00 s before retrying`, and the name of the upstream
+/// with a colon before the message where there are several.
+#[derive(Clone, Copy, Default)]
+struct Text {
+    names_upstreams: bool,
+}
 
 impl<S, N> FormatEvent<S, N> for Text
 where
@@ -102,6 +115,9 @@ where
         match colour(level).filter(|_| writer.has_ansi_escapes()) {
             Some(colour) => write!(writer, " \x1b[{colour}m{level}\x1b[0m")?,
             None => write!(writer, " {level}")?,
+        }
+        if let Some(upstream) = said.upstream.as_deref().filter(|name| self.names_upstreams && *name != NO_UPSTREAM) {
+            write!(writer, " {}:", Printable(upstream))?;
         }
         writeln!(writer, " {}", Printable(said.message.as_deref().unwrap_or(&said.fields)))
     }
@@ -120,6 +136,7 @@ fn colour(level: Level) -> Option<u8> {
 #[derive(Default)]
 struct Said {
     message: Option<String>,
+    upstream: Option<String>,
     fields: String,
 }
 
@@ -127,6 +144,8 @@ impl Visit for Said {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
             self.message = Some(format!("{value:?}"));
+        } else if field.name() == "upstream" {
+            self.upstream = Some(format!("{value:?}"));
         } else {
             let space = if self.fields.is_empty() { "" } else { " " };
             let _ = write!(self.fields, "{space}{}={value:?}", field.name());
@@ -182,9 +201,13 @@ pub(crate) mod tests {
     /// What is written while `log` runs.
     #[track_caller]
     pub(crate) fn written(format: LogFormat, ansi: bool, log: impl FnOnce()) -> String {
+        written_as(format, Text::default(), ansi, log)
+    }
+
+    fn written_as(format: LogFormat, text: Text, ansi: bool, log: impl FnOnce()) -> String {
         let paper = Paper::default();
         let writer = paper.clone();
-        tracing::subscriber::with_default(subscriber(format, Level::INFO, ansi, move || writer.clone()), log);
+        tracing::subscriber::with_default(subscriber(format, text, Level::INFO, ansi, move || writer.clone()), log);
         let written = paper.0.lock().unwrap().clone();
         String::from_utf8(written).unwrap()
     }
@@ -218,6 +241,19 @@ pub(crate) mod tests {
     fn fields_stand_in_for_a_message_that_is_not_there() {
         let line = written(LogFormat::Text, false, || tracing::info!(a = 1, b = "x y", c = 0.5));
         assert_eq!(after_time(&line), "INFO a=1 b=x y c=0.5\n");
+    }
+
+    #[test]
+    fn where_there_are_several_upstreams_a_line_says_which_it_is_about() {
+        let log = || {
+            tracing::warn!(upstream = "shop", "a");
+            tracing::warn!(upstream = NO_UPSTREAM, "b");
+            tracing::warn!("c");
+        };
+        for (names_upstreams, first) in [(true, "WARN shop: a"), (false, "WARN a")] {
+            let lines = written_as(LogFormat::Text, Text { names_upstreams }, false, log);
+            assert_eq!(lines.lines().map(after_time).collect::<Vec<_>>(), [first, "WARN b", "WARN c"]);
+        }
     }
 
     #[test]
@@ -278,7 +314,10 @@ pub(crate) mod tests {
         let (writer, guard) = in_background(Unread(unread));
         let lost = writer.error_counter();
         let log = || (0..LINES_WAITING_MAX + 10).for_each(|n| tracing::info!("{n}"));
-        tracing::subscriber::with_default(subscriber(LogFormat::Text, Level::INFO, false, writer), log);
+        tracing::subscriber::with_default(
+            subscriber(LogFormat::Text, Text::default(), Level::INFO, false, writer),
+            log,
+        );
         assert!((5..=10).contains(&lost.dropped_lines()), "{}", lost.dropped_lines());
         drop(read);
         drop(guard);

@@ -1,18 +1,18 @@
 //! Settings of the proxy.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use http::HeaderName;
 use sopan_core::headers::ForwardedPolicy;
-use sopan_core::policy::{Limit, parse_duration, show_duration};
+use sopan_core::policy::parse_duration;
 use sopan_core::safety::{HostName, Hosts};
 use sopan_engine::{Settings, Target};
 
 use super::read::{Check, address, count, one_of, or_word, positive, size, switch, whole};
 use super::{LogFormat, Wrong, upstream};
 use crate::cli;
+use crate::serve::Route;
 
 /// What `sopan serve` does.
 #[derive(Debug, Clone)]
@@ -21,10 +21,9 @@ pub(crate) struct Serve {
     pub(crate) listen: SocketAddr,
     /// Where metrics are, if anywhere.
     pub(crate) admin: Option<SocketAddr>,
-    pub(crate) upstream: Settings,
+    pub(crate) upstreams: Vec<Served>,
     /// For whom requests may be.
     pub(crate) hosts: Hosts,
-    pub(crate) client_by: ClientBy,
     /// The longest that a client may take for the head of a request.
     pub(crate) header_timeout: Duration,
     /// How long a client's connection is kept without a request, and may be silent in a body.
@@ -38,6 +37,16 @@ pub(crate) struct Serve {
     /// Whether every exchange is logged.
     pub(crate) access_log: bool,
     pub(crate) log: LogFormat,
+}
+
+/// One upstream, and which requests it takes.
+#[derive(Debug, Clone)]
+pub(crate) struct Served {
+    /// As the log and the metrics call it; never `none`, which stands for no upstream.
+    pub(crate) name: String,
+    pub(crate) route: Route,
+    pub(crate) settings: Settings,
+    pub(crate) client_by: ClientBy,
 }
 
 /// By what clients are told apart, for fairness between them.
@@ -99,9 +108,8 @@ pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
             listen: listen?,
             admin: admin?,
             idle_timeout: settings.idle_timeout,
-            upstream: settings,
+            upstreams: vec![Served { name: "default".to_owned(), route: Route::Any, settings, client_by: client_by? }],
             hosts: Hosts { names, is_open: typed.open },
-            client_by: client_by?,
             header_timeout: header_timeout?,
             drain: drain?,
             max_connections: usize::try_from(max_connections?).ok()?,
@@ -196,70 +204,5 @@ fn client_by(text: &str) -> Result<ClientBy, String> {
             Err(_) => Err(format!("`{name}` is not the name of a field; write for example header:X-Team")),
         },
         _ => Err(format!("`{text}` is not allowed; write ip, connection, or header:NAME")),
-    }
-}
-
-impl Serve {
-    /// Its limits as they are written, rates before quotas: the order in which a lane tells how full they are.
-    pub(crate) fn limits(&self) -> Vec<String> {
-        self.in_order().map(ToString::to_string).collect()
-    }
-
-    fn in_order(&self) -> impl Iterator<Item = &Limit> {
-        let (rates, quotas): (Vec<_>, Vec<_>) =
-            self.upstream.lane.limits.iter().partition(|limit| matches!(limit, Limit::Rate(_)));
-        rates.into_iter().chain(quotas)
-    }
-
-    /// What is in force. `listening` is the address that was really taken; `at_once` says for each of the limits how many it
-    /// lets go after a quiet time.
-    pub(crate) fn in_force(&self, listening: SocketAddr, at_once: &[u64]) -> InForce<'_> {
-        let lane = &self.upstream.lane;
-        let shown: Vec<_> = self.in_order().zip(at_once).map(|(limit, n)| left_of(limit, *n)).collect();
-        InForce {
-            listen: format!("http://{listening}"),
-            upstream: &self.upstream.target,
-            limits: if shown.is_empty() { "unlimited".to_owned() } else { shown.join(", ") },
-            max_in_flight: lane.max_in_flight,
-            waiting_max: lane.waiting_max,
-            wait_max: lane.wait_max.map_or_else(|| "unlimited".to_owned(), show_duration),
-            max_retries: self.upstream.retry.max_retries,
-            breaker: if self.upstream.breaker.on { "on" } else { "off" },
-            admin: self.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}")),
-        }
-    }
-}
-
-/// A limit with what the headroom leaves of its burst: `10/s burst 20 (19 at once)`.
-fn left_of(limit: &Limit, at_once: u64) -> String {
-    match limit {
-        Limit::Rate(rate) if rate.burst() > 1 => format!("{limit} ({at_once} at once)"),
-        Limit::Rate(_) | Limit::Quota(_) => limit.to_string(),
-    }
-}
-
-/// What `sopan serve` keeps to, for its first line in the log.
-#[derive(Debug)]
-pub(crate) struct InForce<'a> {
-    pub(crate) listen: String,
-    pub(crate) upstream: &'a Target,
-    pub(crate) limits: String,
-    pub(crate) max_in_flight: Option<u32>,
-    pub(crate) waiting_max: u32,
-    pub(crate) wait_max: String,
-    pub(crate) max_retries: u32,
-    pub(crate) breaker: &'static str,
-    pub(crate) admin: String,
-}
-
-impl fmt::Display for InForce<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listen, upstream, limits, waiting_max, wait_max, max_retries, breaker, admin, .. } = self;
-        write!(f, "listening on {listen} for {upstream}; limits {limits}")?;
-        if let Some(max) = self.max_in_flight {
-            write!(f, "; max_in_flight {max}")?;
-        }
-        write!(f, "; waiting_max {waiting_max}; wait_max {wait_max}; max_retries {max_retries}; breaker {breaker}")?;
-        write!(f, "; admin {admin}")
     }
 }

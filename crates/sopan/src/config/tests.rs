@@ -67,15 +67,22 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
         (serve.listen.to_string(), serve.admin.unwrap().to_string()),
         ("127.0.0.1:8000".into(), "127.0.0.1:8001".into())
     );
-    assert_eq!(serve.upstream.lane, LanePolicy::default());
-    assert_eq!(serve.upstream.retry, RetryPolicy::default());
-    assert_eq!(serve.upstream.breaker, BreakerPolicy::default());
-    assert_eq!((serve.upstream.connect_timeout, serve.upstream.idle_timeout), (s(5), s(60)));
-    assert!(serve.upstream.waits_count && serve.upstream.http2 && serve.upstream.roots.ca_file.is_none());
+    assert_eq!(serve.upstreams[0].settings.lane, LanePolicy::default());
+    assert_eq!(serve.upstreams[0].settings.retry, RetryPolicy::default());
+    assert_eq!(serve.upstreams[0].settings.breaker, BreakerPolicy::default());
+    assert_eq!((serve.upstreams[0].settings.connect_timeout, serve.upstreams[0].settings.idle_timeout), (s(5), s(60)));
+    assert!(
+        serve.upstreams[0].settings.waits_count
+            && serve.upstreams[0].settings.http2
+            && serve.upstreams[0].settings.roots.ca_file.is_none()
+    );
     assert_eq!((serve.header_timeout, serve.idle_timeout, serve.drain), (s(10), s(60), s(10)));
-    assert_eq!((serve.hosts, serve.upstream.forwarded), (Hosts::default(), ForwardedPolicy::Off));
-    assert!(serve.upstream.rewrite_links);
-    assert_eq!((serve.max_connections, serve.client_by, serve.access_log), (10_000, ClientBy::Ip, false));
+    assert_eq!((serve.hosts, serve.upstreams[0].settings.forwarded), (Hosts::default(), ForwardedPolicy::Off));
+    assert!(serve.upstreams[0].settings.rewrite_links);
+    assert_eq!(
+        (serve.max_connections, serve.upstreams[0].client_by.clone(), serve.access_log),
+        (10_000, ClientBy::Ip, false)
+    );
     assert_eq!((serve.log, serve.workers >= 1), (LogFormat::Text, true));
 
     let fetch = try_fetch("http://u", &[]).unwrap();
@@ -92,7 +99,7 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
 const ELSEWHERE: &str = "ELSEWHERE";
 
 const SERVE: &[Effect<Serve>] = &[
-    ("--upstream", "https://api.test/v2", |s| s.upstream.target.to_string() == "https://api.test/v2"),
+    ("--upstream", "https://api.test/v2", |s| s.upstreams[0].settings.target.to_string() == "https://api.test/v2"),
     ("--listen", "[::1]:0", |s| s.listen.to_string() == "[::1]:0"),
     ("--admin", "off", |s| s.admin.is_none()),
     ("--admin", "0.0.0.0:9", |s| s.admin.unwrap().to_string() == "0.0.0.0:9"),
@@ -100,10 +107,10 @@ const SERVE: &[Effect<Serve>] = &[
     ("--host", "Proxy.Test.", |s| {
         s.hosts == Hosts { names: vec![HostName::Name("proxy.test".into())], is_open: false }
     }),
-    ("--forwarded", "pass", |s| s.upstream.forwarded == ForwardedPolicy::Pass),
-    ("--forwarded", "rfc7239", |s| s.upstream.forwarded == ForwardedPolicy::Rfc7239),
-    ("--forwarded", "x-forwarded", |s| s.upstream.forwarded == ForwardedPolicy::XForwarded),
-    ("--rewrite-links", "off", |s| !s.upstream.rewrite_links),
+    ("--forwarded", "pass", |s| s.upstreams[0].settings.forwarded == ForwardedPolicy::Pass),
+    ("--forwarded", "rfc7239", |s| s.upstreams[0].settings.forwarded == ForwardedPolicy::Rfc7239),
+    ("--forwarded", "x-forwarded", |s| s.upstreams[0].settings.forwarded == ForwardedPolicy::XForwarded),
+    ("--rewrite-links", "off", |s| !s.upstreams[0].settings.rewrite_links),
     ("--workers", "3", |s| s.workers == 3),
     ("--max-connections", "7", |s| s.max_connections == 7),
     ("--header-timeout", "3", |c| c.header_timeout == s(3)),
@@ -111,45 +118,45 @@ const SERVE: &[Effect<Serve>] = &[
     ("--cache", "off", |_| true),
     ("--access-log", "on", |s| s.access_log),
     ("--log", "json", |s| s.log == LogFormat::Json),
-    ("--rate", "5000 per 1h", |s| s.upstream.lane.limits == [limit("5000 per 1h")]),
-    ("--rate", "unlimited", |s| s.upstream.lane.limits.is_empty()),
-    ("--burst", "5", |s| s.upstream.lane.limits == [limit("10/s burst 5")]),
-    ("--headroom", "0", |s| s.upstream.lane.headroom == 0),
-    ("--rate-margin", "2%", |s| s.upstream.lane.rate_margin.millionths() == 20_000),
-    ("--max-hold", "1m", |c| c.upstream.lane.max_hold == s(60)),
-    ("--breaker", "off", |s| !s.upstream.breaker.on),
-    ("--max-in-flight", "9", |s| s.upstream.lane.max_in_flight == Some(9)),
-    ("--max-in-flight", "unlimited", |s| s.upstream.lane.max_in_flight.is_none()),
-    ("--waiting-max", "0", |s| s.upstream.lane.waiting_max == 0),
-    ("--queue-bytes-max", "1MiB", |s| s.upstream.lane.queue_bytes_max == 1 << 20),
-    ("--wait-max", "1h30m", |c| c.upstream.lane.wait_max == Some(s(5400))),
-    ("--wait-max", "unlimited", |s| s.upstream.lane.wait_max.is_none()),
-    ("--client-by", "connection", |s| s.client_by == ClientBy::Connection),
-    ("--client-by", "header:X-Team", |s| s.client_by == ClientBy::Header("x-team".parse().unwrap())),
-    ("--max-retries", "0", |s| s.upstream.retry.max_retries == 0),
-    ("--backoff-base", "2s", |c| c.upstream.retry.backoff_base == s(2)),
-    ("--backoff-cap", "5m", |c| c.upstream.retry.backoff_cap == s(300)),
-    ("--jitter", "0", |s| s.upstream.retry.jitter == 0.0),
-    ("--jitter-kind", "full", |s| s.upstream.retry.jitter_kind == JitterKind::Full),
-    ("--jitter-kind", "decorrelated", |s| s.upstream.retry.jitter_kind == JitterKind::Decorrelated),
-    ("--max-retry-after", "90", |c| c.upstream.retry.max_retry_after == s(90)),
-    ("--on-long-retry-after", "cap", |s| s.upstream.retry.on_long_retry_after == OnLongRetryAfter::Cap),
-    ("--min-wait", "0", |s| s.upstream.retry.min_wait.is_zero()),
-    ("--default-wait", "2s", |c| c.upstream.retry.default_wait == Some(s(2))),
-    ("--retry-after-jitter", "3s", |c| c.upstream.retry.retry_after_jitter == s(3)),
-    ("--total-timeout", "10s", |c| c.upstream.retry.total_timeout == Some(s(10))),
-    ("--total-timeout", "unlimited", |s| s.upstream.retry.total_timeout.is_none()),
-    ("--attempt-timeout", "11s", |c| c.upstream.retry.attempt_timeout == s(11)),
-    ("--retry-budget", "off", |s| !s.upstream.retry.retry_budget),
+    ("--rate", "5000 per 1h", |s| s.upstreams[0].settings.lane.limits == [limit("5000 per 1h")]),
+    ("--rate", "unlimited", |s| s.upstreams[0].settings.lane.limits.is_empty()),
+    ("--burst", "5", |s| s.upstreams[0].settings.lane.limits == [limit("10/s burst 5")]),
+    ("--headroom", "0", |s| s.upstreams[0].settings.lane.headroom == 0),
+    ("--rate-margin", "2%", |s| s.upstreams[0].settings.lane.rate_margin.millionths() == 20_000),
+    ("--max-hold", "1m", |c| c.upstreams[0].settings.lane.max_hold == s(60)),
+    ("--breaker", "off", |s| !s.upstreams[0].settings.breaker.on),
+    ("--max-in-flight", "9", |s| s.upstreams[0].settings.lane.max_in_flight == Some(9)),
+    ("--max-in-flight", "unlimited", |s| s.upstreams[0].settings.lane.max_in_flight.is_none()),
+    ("--waiting-max", "0", |s| s.upstreams[0].settings.lane.waiting_max == 0),
+    ("--queue-bytes-max", "1MiB", |s| s.upstreams[0].settings.lane.queue_bytes_max == 1 << 20),
+    ("--wait-max", "1h30m", |c| c.upstreams[0].settings.lane.wait_max == Some(s(5400))),
+    ("--wait-max", "unlimited", |s| s.upstreams[0].settings.lane.wait_max.is_none()),
+    ("--client-by", "connection", |s| s.upstreams[0].client_by == ClientBy::Connection),
+    ("--client-by", "header:X-Team", |s| s.upstreams[0].client_by == ClientBy::Header("x-team".parse().unwrap())),
+    ("--max-retries", "0", |s| s.upstreams[0].settings.retry.max_retries == 0),
+    ("--backoff-base", "2s", |c| c.upstreams[0].settings.retry.backoff_base == s(2)),
+    ("--backoff-cap", "5m", |c| c.upstreams[0].settings.retry.backoff_cap == s(300)),
+    ("--jitter", "0", |s| s.upstreams[0].settings.retry.jitter == 0.0),
+    ("--jitter-kind", "full", |s| s.upstreams[0].settings.retry.jitter_kind == JitterKind::Full),
+    ("--jitter-kind", "decorrelated", |s| s.upstreams[0].settings.retry.jitter_kind == JitterKind::Decorrelated),
+    ("--max-retry-after", "90", |c| c.upstreams[0].settings.retry.max_retry_after == s(90)),
+    ("--on-long-retry-after", "cap", |s| s.upstreams[0].settings.retry.on_long_retry_after == OnLongRetryAfter::Cap),
+    ("--min-wait", "0", |s| s.upstreams[0].settings.retry.min_wait.is_zero()),
+    ("--default-wait", "2s", |c| c.upstreams[0].settings.retry.default_wait == Some(s(2))),
+    ("--retry-after-jitter", "3s", |c| c.upstreams[0].settings.retry.retry_after_jitter == s(3)),
+    ("--total-timeout", "10s", |c| c.upstreams[0].settings.retry.total_timeout == Some(s(10))),
+    ("--total-timeout", "unlimited", |s| s.upstreams[0].settings.retry.total_timeout.is_none()),
+    ("--attempt-timeout", "11s", |c| c.upstreams[0].settings.retry.attempt_timeout == s(11)),
+    ("--retry-budget", "off", |s| !s.upstreams[0].settings.retry.retry_budget),
     ("--retry-on", "425,520", |s| {
-        s.upstream.retry.retry_on == [StatusCode::TOO_EARLY, StatusCode::from_u16(520).unwrap()]
+        s.upstreams[0].settings.retry.retry_on == [StatusCode::TOO_EARLY, StatusCode::from_u16(520).unwrap()]
     }),
-    ("--replay-bytes-max", "0", |s| s.upstream.retry.replay_bytes_max == 0),
-    ("--replay-bytes-total", "1GB", |s| s.upstream.retry.replay_bytes_total == 1_000_000_000),
-    ("--connect-timeout", "250ms", |s| s.upstream.connect_timeout == Duration::from_millis(250)),
-    ("--idle-timeout", "7s", |c| (c.upstream.idle_timeout, c.idle_timeout) == (s(7), s(7))),
-    ("--http2", "off", |s| !s.upstream.http2),
-    ("--ca-file", "CERTIFICATE", |s| s.upstream.roots.ca_file.is_some()),
+    ("--replay-bytes-max", "0", |s| s.upstreams[0].settings.retry.replay_bytes_max == 0),
+    ("--replay-bytes-total", "1GB", |s| s.upstreams[0].settings.retry.replay_bytes_total == 1_000_000_000),
+    ("--connect-timeout", "250ms", |s| s.upstreams[0].settings.connect_timeout == Duration::from_millis(250)),
+    ("--idle-timeout", "7s", |c| (c.upstreams[0].settings.idle_timeout, c.idle_timeout) == (s(7), s(7))),
+    ("--http2", "off", |s| !s.upstreams[0].settings.http2),
+    ("--ca-file", "CERTIFICATE", |s| s.upstreams[0].settings.roots.ca_file.is_some()),
     // Each needs the other, so they are looked at together elsewhere.
     ("--client-cert", ELSEWHERE, |_| true),
     ("--client-key", ELSEWHERE, |_| true),
@@ -255,8 +262,8 @@ fn the_breaker_takes_settings() {
         open_for: s(2),
         probes: 2,
     };
-    assert_eq!(breaker.unwrap().upstream.breaker, expected);
-    assert_eq!(try_serve(&["--breaker", "on"]).unwrap().upstream.breaker, BreakerPolicy::default());
+    assert_eq!(breaker.unwrap().upstreams[0].settings.breaker, expected);
+    assert_eq!(try_serve(&["--breaker", "on"]).unwrap().upstreams[0].settings.breaker, BreakerPolicy::default());
 }
 
 #[test]
@@ -268,7 +275,7 @@ fn limits_and_bursts_go_together() {
         (&["--rate", "1/s burst 2", "--rate", "10/min", "--burst", "3"], &["1/s burst 2", "10/min burst 3"]),
         (&["--burst", "1"], &["10/s"]),
     ] {
-        let limits = try_serve(flags).unwrap().upstream.lane.limits;
+        let limits = &try_serve(flags).unwrap().upstreams[0].settings.lane.limits;
         assert_eq!(limits.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{flags:?}");
     }
 }
@@ -525,7 +532,7 @@ fn a_client_certificate_comes_with_its_key() {
         let result = try_serve(&[&flags[..], &["--upstream", "https://u"]].concat());
         let (kind, path) = if flag == "--client-cert" { ("client certificate", cert_path) } else { ("key", key_path) };
         match result {
-            Ok(serve) => assert!(flag.is_empty() && serve.upstream.client_certificate.is_some(), "{why}"),
+            Ok(serve) => assert!(flag.is_empty() && serve.upstreams[0].settings.client_certificate.is_some(), "{why}"),
             Err(wrong) => {
                 let said = wrong.to_string();
                 let begin = format!("error: {flag}: the {kind} file {path} cannot be used: {why}");
@@ -654,39 +661,4 @@ fn what_the_fake_cannot_be_is_told() {
     ] {
         check(try_fake(&[flag, value]).err(), &[&format!("{flag}: {why}")]);
     }
-}
-
-#[test]
-fn the_summary_names_what_is_in_force() {
-    let listening = "127.0.0.1:41000".parse().unwrap();
-    assert_eq!(
-        try_serve(&["--upstream", "https://api.test/v2"]).unwrap().in_force(listening, &[19]).to_string(),
-        "listening on http://127.0.0.1:41000 for https://api.test/v2; limits 10/s burst 20 (19 at once); waiting_max 1000; \
-         wait_max 30s; max_retries 3; breaker on; admin http://127.0.0.1:8001"
-    );
-    let flags = [
-        "--rate",
-        "5000 per 1h",
-        "--rate",
-        "10/s",
-        "--max-in-flight",
-        "50",
-        "--wait-max",
-        "unlimited",
-        "--breaker",
-        "off",
-        "--admin",
-        "off",
-        "--max-retries",
-        "0",
-    ];
-    let serve = try_serve(&flags).unwrap();
-    assert_eq!(
-        serve.in_force(listening, &[1, 5000]).to_string(),
-        "listening on http://127.0.0.1:41000 for http://u; limits 10/s, 5000 per 1h; max_in_flight 50; \
-         waiting_max 1000; wait_max unlimited; max_retries 0; breaker off; admin off"
-    );
-    assert_eq!(serve.limits(), ["10/s", "5000 per 1h"]);
-    let unlimited = try_serve(&["--rate", "unlimited"]).unwrap().in_force(listening, &[]).to_string();
-    assert!(unlimited.contains("limits unlimited;"), "{unlimited}");
 }

@@ -241,3 +241,29 @@ impl fmt::Debug for Upstream {
         write!(f, "Upstream({})", self.target())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_whole_segments_of_a_path_or_nothing() {
+        for (mount, is_allowed) in [
+            ("", true),
+            ("/shop", true),
+            ("/shop/eu", true),
+            ("/", false),
+            ("/shop/", false),
+            ("shop", false),
+            ("/shop?x", false),
+            ("/shop#x", false),
+            ("/a b", false),
+        ] {
+            let mut settings = Settings::new(Target::parse("http://u").unwrap());
+            settings.mount = mount.to_owned();
+            let wrong = Upstream::start(settings, Surroundings::default()).err().map(|error| error.to_string());
+            let expected = format!("mount `{mount}` is no beginning of a path; write for example /shop");
+            assert_eq!(wrong, (!is_allowed).then_some(expected));
+        }
+    }
+}

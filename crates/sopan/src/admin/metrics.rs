@@ -7,7 +7,6 @@
 use std::array;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
 use http::StatusCode;
 use prometheus_client::collector::Collector;
@@ -19,14 +18,13 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use sopan_core::breaker::State;
 use sopan_core::bucket::Fill;
-use sopan_core::headers::redact_url;
 use sopan_core::lane::Snapshot;
 use sopan_core::retry::Outcome;
 use sopan_engine::Upstream;
 use sopan_engine::event::{Attempted, Event, NO_UPSTREAM, Observer};
 use sopan_engine::refusal::REASONS;
 
-use crate::log::{self, Counted};
+use crate::log::{self, AccessLog};
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -49,7 +47,7 @@ pub(crate) struct Tally {
     wait: Histogram,
     answered_in: Histogram,
     total: Histogram,
-    access_log: bool,
+    access_log: Option<AccessLog>,
 }
 
 /// How attempts end; where in the list is told by [`attempt`].
@@ -95,8 +93,9 @@ const SECONDS: [f64; 16] =
 
 impl Metrics {
     /// Nothing has happened yet; every counter is there from the start, at zero. `names` are those of the upstreams.
-    pub(crate) fn new(names: impl IntoIterator<Item = String>, access_log: bool) -> Arc<Self> {
-        let upstreams: Vec<_> = names.into_iter().map(|name| Arc::new(Tally::new(name.into(), access_log))).collect();
+    pub(crate) fn new(names: impl IntoIterator<Item = String>, access_log: Option<AccessLog>) -> Arc<Self> {
+        let upstreams: Vec<_> =
+            names.into_iter().map(|name| Arc::new(Tally::new(name.into(), access_log.clone()))).collect();
         let none = Arc::new(Tally::new(NO_UPSTREAM.into(), access_log));
         let lanes = upstreams.iter().map(|tally| Shown { name: Arc::clone(&tally.upstream), lane: OnceLock::new() });
         let lanes: Arc<[_]> = lanes.collect();
@@ -220,7 +219,7 @@ impl<const N: usize> EncodeMetric for Counters<N> {
 }
 
 impl Tally {
-    fn new(upstream: Arc<str>, access_log: bool) -> Self {
+    fn new(upstream: Arc<str>, access_log: Option<AccessLog>) -> Self {
         Self {
             upstream,
             attempts: array::from_fn(|_| Counter::default()),
@@ -254,43 +253,10 @@ impl Observer for Tally {
             self.answered_in.observe(event.upstream.as_secs_f64());
         }
         self.total.observe(event.total.as_secs_f64());
-        if self.access_log {
-            log_access(&self.upstream, event);
+        if let Some(log) = &self.access_log {
+            log.tell(&self.upstream, event);
         }
     }
-}
-
-/// One line for one exchange. Fields are what a program would count; the message says the same to people.
-fn log_access(upstream: &str, event: &Event<'_>) {
-    let Event { method, status, refused, attempts, bytes, whole, .. } = event;
-    let path = redact_url(&event.uri.to_string());
-    let (total, wait, answered_in) = (millis(event.total), millis(event.wait), millis(event.upstream));
-    let tried = Counted((*attempts).into(), "attempt");
-    let why = refused.map_or_else(String::new, |reason| format!("; refused: {reason}"));
-    let cut = if *whole || status.is_none() { "" } else { "; cut off" };
-    let status = status.map(|status| status.as_u16());
-    let got = status
-        .map_or_else(|| "ended before an answer".to_owned(), |status| format!("{status}, {}", Counted(*bytes, "byte")));
-    tracing::info!(
-        method = method.as_str(),
-        path,
-        status,
-        bytes,
-        total_ms = total,
-        wait_ms = wait,
-        attempts,
-        upstream_ms = answered_in,
-        upstream,
-        refused,
-        whole,
-        "{method} {path} {got} in {total:.1} ms: waited {wait:.1} ms, {tried}, \
-         upstream {answered_in:.1} ms{why}{cut}"
-    );
-}
-
-/// Milliseconds to a tenth.
-fn millis(span: Duration) -> f64 {
-    (span.as_secs_f64() * 10_000.0).round() / 10.0
 }
 
 /// An upstream as it is shown, once it is watched.
@@ -401,21 +367,15 @@ fn states(breaker: State) -> [(&'static str, f64); 3] {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::time::Duration;
 
     use http::Method;
     use sopan_core::time::Instant;
 
     use super::*;
-    use crate::config::LogFormat;
-    use crate::log::tests::{after_time, written};
 
     fn metrics() -> Arc<Metrics> {
-        Metrics::new(["shop", "mail"].map(str::to_owned), false)
-    }
-
-    /// What is told to the observer of an upstream, with an access log.
-    fn logging() -> Tally {
-        Tally::new("shop".into(), true)
+        Metrics::new(["shop", "mail"].map(str::to_owned), None)
     }
 
     fn answered(status: u16) -> Outcome {
@@ -615,59 +575,5 @@ mod tests {
         let text = metrics.text();
         check_form(&text);
         assert!(!text.contains("sopan_waiting") && text.contains("sopan_log_lines_lost_total 0"));
-    }
-
-    #[test]
-    fn an_exchange_is_a_line_in_the_access_log_without_its_secrets() {
-        for (event, line) in [
-            (
-                event(200),
-                "GET /api/v1/orders?page=…&key=… 200, 5120 bytes in 312.4 ms: waited 300.1 ms, 2 attempts, upstream 12.3 ms",
-            ),
-            (
-                Event { refused: Some("queue-full"), attempts: 0, ..event(503) },
-                "GET /api/v1/orders?page=…&key=… 503, 5120 bytes in 312.4 ms: waited 300.1 ms, 0 attempts, \
-                 upstream 12.3 ms; refused: queue-full",
-            ),
-            (
-                Event { whole: false, attempts: 1, bytes: 1, ..event(200) },
-                "GET /api/v1/orders?page=…&key=… 200, 1 byte in 312.4 ms: waited 300.1 ms, 1 attempt, \
-                 upstream 12.3 ms; cut off",
-            ),
-            (
-                Event { status: None, whole: false, attempts: 0, bytes: 0, upstream: Duration::ZERO, ..event(200) },
-                "GET /api/v1/orders?page=…&key=… ended before an answer in 312.4 ms: waited 300.1 ms, 0 attempts, \
-                 upstream 0.0 ms",
-            ),
-        ] {
-            let log = written(LogFormat::Text, false, || logging().ended(&event));
-            assert_eq!(after_time(&log), format!("INFO {line}\n"));
-            assert_eq!(written(LogFormat::Text, false, || metrics().observer(0).ended(&event)), "");
-        }
-    }
-
-    #[test]
-    fn the_access_log_has_fields_for_programs() {
-        let event = Event { refused: Some("queue-full"), ..event(503) };
-        let log = written(LogFormat::Json, false, || logging().ended(&event));
-        let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&log).unwrap();
-        assert!(object.remove("timestamp").is_some() && object.remove("message").is_some());
-        let expected = serde_json::json!({
-            "level": "INFO",
-            "method": "GET",
-            "path": "/api/v1/orders?page=…&key=…",
-            "status": 503,
-            "bytes": 5120,
-            "total_ms": 312.4,
-            "wait_ms": 300.1,
-            "attempts": 2,
-            "upstream_ms": 12.3,
-            "upstream": "shop",
-            "refused": "queue-full",
-            "whole": true,
-        });
-        assert_eq!(serde_json::Value::from(object), expected);
-        let log = written(LogFormat::Json, false, || logging().ended(&Event { refused: None, ..event.clone() }));
-        assert!(!log.contains("refused"), "{log}");
     }
 }

@@ -36,7 +36,7 @@ const LINGER_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Door {
     routes: Routes,
-    upstreams: Vec<Served>,
+    upstreams: Vec<Behind>,
     nowhere: Nowhere,
     clients: Clients,
     hosts: Hosts,
@@ -48,7 +48,7 @@ pub(super) struct Door {
 
 /// An upstream behind a door.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(super) struct Behind {
     pub(super) upstream: Arc<Upstream>,
     pub(super) client_by: ClientBy,
 }
@@ -64,7 +64,7 @@ impl Door {
     ) -> Self {
         let routes = Routes::new(settings.upstreams.iter().map(|served| &served.route));
         let by = settings.upstreams.iter().map(|served| served.client_by.clone());
-        let upstreams = upstreams.into_iter().zip(by).map(|(upstream, client_by)| Served { upstream, client_by });
+        let upstreams = upstreams.into_iter().zip(by).map(|(upstream, client_by)| Behind { upstream, client_by });
         let timeouts = Timeouts { header: settings.header_timeout, idle: settings.idle_timeout };
         Self {
             hosts: let_in(&settings.hosts, &routes),
@@ -101,7 +101,7 @@ impl Door {
     }
 
     /// The upstream that takes a request; none if none does.
-    pub(super) fn route(&self, request: &Parts) -> Option<&Served> {
+    pub(super) fn route(&self, request: &Parts) -> Option<&Behind> {
         self.upstreams.get(self.routes.find(request)?)
     }
 

@@ -43,7 +43,7 @@ fn served(name: &str, route: Route, url: &str, change: impl FnOnce(&mut Settings
 /// Serves until the test ends; answers with the address, and with what is counted.
 fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
     let listen = free();
-    let metrics = Metrics::new(upstreams.iter().map(|served| served.name.clone()), false);
+    let metrics = Metrics::new(upstreams.iter().map(|served| served.name.clone()), None);
     let settings = config::Serve {
         listen,
         admin: None,

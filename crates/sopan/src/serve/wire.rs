@@ -114,15 +114,15 @@ impl<'a> Wire<'a> {
         let hop = gate::hop(self.peer.ip(), &parts);
         let admitted = gate::admit(self.door.hosts(), self.base.as_ref(), &parts);
         self.base = hop.base.clone().filter(|_| admitted != Err(Denied::Host));
-        let served = admitted.map_err(Astray::Denied).and_then(|()| self.door.route(&parts).ok_or(Astray::NoRoute));
-        self.upstream = served.ok().map(|served| &*served.upstream);
-        let served = match served {
-            Ok(served) => served,
+        let behind = admitted.map_err(Astray::Denied).and_then(|()| self.door.route(&parts).ok_or(Astray::NoRoute));
+        self.upstream = behind.ok().map(|behind| &*behind.upstream);
+        let behind = match behind {
+            Ok(behind) => behind,
             Err(why) => return Ok(self.door.nowhere().answer(parts, why)),
         };
-        let client = self.door.clients().of_request(&served.client_by, &parts.headers, self.connected);
+        let client = self.door.clients().of_request(&behind.client_by, &parts.headers, self.connected);
         let (request, hop) = (Request::from_parts(parts, source), Some(hop));
-        let mut call = pin!(exchange::call(&served.upstream, Inbound { request, client, weight: 1, interims, hop }));
+        let mut call = pin!(exchange::call(&behind.upstream, Inbound { request, client, weight: 1, interims, hop }));
         poll_fn(|cx| {
             loop {
                 if let Poll::Ready(answer) = call.as_mut().poll(cx) {

@@ -191,3 +191,28 @@ async fn linger(socket: &Socket, inbox: &Mutex<Inbox>) {
         let _ = tokio::time::timeout(LINGER_MAX, poll_fn(|cx| inbox.lock().poll_rest(cx))).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sopan_core::safety::HostName;
+
+    use super::*;
+    use crate::serve::Route;
+
+    #[test]
+    fn by_the_names_of_routes_requests_are_let_in_and_nobody_is_kept_out() {
+        let name = |name| HostName::parse(name).unwrap();
+        let routes = Routes::new(&[Route::Any, Route::Host(name("shop.test"))]);
+        let (app, shop) = (|| name("app.test"), || name("shop.test"));
+        for (names, is_open, expected) in [
+            (vec![], false, vec![shop()]),
+            (vec![app()], false, vec![app(), shop()]),
+            (vec![app()], true, vec![app(), shop()]),
+            // Any host will do, which a name would change.
+            (vec![], true, vec![]),
+        ] {
+            let hosts = let_in(&Hosts { names, is_open }, &routes);
+            assert_eq!(hosts, Hosts { names: expected, is_open });
+        }
+    }
+}

@@ -112,6 +112,18 @@ impl HostName {
         Some(Self::of_host(host)).filter(|name| !has_port && name.is_plain())
     }
 
+    /// Whether an authority, with or without a port, names this host. For a door that looks at every request: it takes
+    /// nothing from the heap.
+    pub fn is_of(&self, authority: &[u8]) -> bool {
+        match (self, Authority::parse(authority).map(|authority| authority.host)) {
+            (_, None) => false,
+            (Self::Ip(ip), Some(Host::V6(asked))) => *ip == asked,
+            (Self::Ip(ip), Some(Host::Named(asked))) => without_dot(asked).parse() == Ok(*ip),
+            (Self::Name(_), Some(Host::V6(_))) => false,
+            (Self::Name(name), Some(Host::Named(asked))) => name.eq_ignore_ascii_case(without_dot(asked)),
+        }
+    }
+
     fn of(authority: &[u8]) -> Option<Self> {
         Authority::parse(authority).map(|authority| Self::of_host(authority.host))
     }
@@ -120,7 +132,7 @@ impl HostName {
         match host {
             Host::V6(ip) => Self::Ip(ip.into()),
             Host::Named(name) => {
-                let name = name.strip_suffix('.').unwrap_or(name);
+                let name = without_dot(name);
                 match name.parse::<Ipv4Addr>() {
                     Ok(ip) => Self::Ip(ip.into()),
                     Err(_) => Self::Name(name.to_ascii_lowercase()),
@@ -151,6 +163,11 @@ impl HostName {
             }
         }
     }
+}
+
+/// A name without the dot that may end it, and means that nothing is to be put behind it.
+fn without_dot(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
 }
 
 /// The host of an origin (RFC 6454 §7); none for `null`, for several, and for what is none.
@@ -298,6 +315,34 @@ mod tests {
         check(&open, &["host: proxy.test", "sec-fetch-site: same-site"], SITE);
         check(&open, &["host: proxy.test", "sec-fetch-site: same-origin"], OK);
         check(&hosts(&[], false), &["host: evil.test", "origin: http://evil.test"], HOST);
+    }
+
+    #[test]
+    fn a_host_is_the_same_with_any_port_and_however_it_is_written() {
+        for (name, authority, expected) in [
+            ("shop.test", "shop.test", true),
+            ("shop.test", "Shop.TEST.:8000", true),
+            ("Shop.test.", "shop.test:", true),
+            ("shop.test", "a.shop.test", false),
+            ("shop.test", "shop.test.evil.test", false),
+            ("shop.test", "shop.test..", false),
+            ("shop.test", "me@shop.test", false),
+            ("shop.test", "shop.test:x", false),
+            ("shop.test", "", false),
+            ("127.0.0.2", "127.0.0.2:1", true),
+            ("127.0.0.2", "127.0.0.2.", true),
+            ("127.0.0.2", "127.0.0.20", false),
+            ("127.0.0.2", "[::ffff:127.0.0.2]", false),
+            ("::1", "[0::1]:8000", true),
+            ("::1", "[::2]", false),
+            ("shop.test", "[::1]", false),
+            ("::1", "shop.test", false),
+        ] {
+            let host = HostName::parse(name).unwrap();
+            assert_eq!(host.is_of(authority.as_bytes()), expected, "{name} and {authority}");
+            // As the door that admits it reads it.
+            assert_eq!(HostName::of(authority.as_bytes()) == Some(host), expected, "{name} and {authority}");
+        }
     }
 
     #[test]

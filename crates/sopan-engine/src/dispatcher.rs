@@ -55,6 +55,8 @@ pub(crate) struct Dispatcher {
     /// The lane's count of holds, to be looked at without the lock.
     holds: AtomicU64,
     clock: Clock,
+    /// What its upstream is called in the log.
+    upstream: Arc<str>,
 }
 
 #[derive(Debug)]
@@ -87,9 +89,9 @@ enum Verdict {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(lane: Lane, clock: Clock) -> Self {
+    pub(crate) fn new(lane: Lane, clock: Clock, upstream: Arc<str>) -> Self {
         let shared = Shared { lane, waiters: Vec::new(), calls: Vec::new(), armed: Instant::NEVER };
-        Self { shared: Mutex::new(shared), bell: Arc::default(), holds: AtomicU64::new(0), clock }
+        Self { shared: Mutex::new(shared), bell: Arc::default(), holds: AtomicU64::new(0), clock, upstream }
     }
 
     /// Serves the lane until the dispatcher is gone.
@@ -178,7 +180,7 @@ impl Dispatcher {
             self.bell.notify_one();
         }
         if let Some(change) = change {
-            log_change(change, now);
+            log_change(change, &self.upstream, now);
         }
         done
     }
@@ -197,16 +199,21 @@ impl Dispatcher {
 }
 
 /// Says how the breaker's state has changed.
-fn log_change(change: Change, now: Instant) {
+fn log_change(change: Change, upstream: &str, now: Instant) {
     let (until, what) = match change {
         Change::Reset => {
-            return tracing::info!(breaker = "closed", "the upstream answers again: the breaker is closed");
+            return tracing::info!(breaker = "closed", upstream, "the upstream answers again: the breaker is closed");
         }
         Change::Tripped { until } => (until, "the upstream fails too often"),
         Change::Reopened { until } => (until, "the upstream still fails"),
     };
     let open_s = until.until(now).as_secs_f64();
-    tracing::warn!(breaker = "open", open_s, "{what}: the breaker is open, nothing is sent for {open_s:.2} s");
+    tracing::warn!(
+        breaker = "open",
+        open_s,
+        upstream,
+        "{what}: the breaker is open, nothing is sent for {open_s:.2} s"
+    );
 }
 
 impl Drop for Dispatcher {
@@ -404,7 +411,8 @@ impl Turn {
             end.map(|end| end.until(now).as_secs_f64())
         });
         if let Some(hold_s) = begun.filter(|hold_s| *hold_s > 0.0) {
-            tracing::info!(hold_s, "the upstream asks for a pause: nothing is sent for {hold_s:.2} s");
+            let upstream = &*self.dispatcher.upstream;
+            tracing::info!(hold_s, upstream, "the upstream asks for a pause: nothing is sent for {hold_s:.2} s");
         }
     }
 

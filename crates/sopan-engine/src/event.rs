@@ -7,6 +7,9 @@ use http::{Method, StatusCode, Uri};
 use sopan_core::headers::redact_url;
 use sopan_core::retry::Outcome;
 
+/// What stands where an upstream is named, for what went to none.
+pub const NO_UPSTREAM: &str = "none";
+
 /// One exchange that has ended.
 #[derive(Clone)]
 pub struct Event<'a> {

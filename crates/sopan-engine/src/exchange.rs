@@ -19,8 +19,9 @@ mod hop;
 mod inbound;
 mod keep;
 pub(crate) mod log;
+mod nowhere;
 mod send;
-mod story;
+pub(crate) mod story;
 mod tunnel;
 mod turn;
 
@@ -33,7 +34,6 @@ use bytes::Bytes;
 use http::header::{CONNECTION, RETRY_AFTER, UPGRADE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use sopan_core::breaker::Health;
-use sopan_core::h1::request::BadRequest;
 use sopan_core::headers::{offered_upgrade, strip_hop_by_hop, went_in_a_circle};
 use sopan_core::hints;
 use sopan_core::lane::Visit;
@@ -55,6 +55,7 @@ use hop::Crossing;
 pub use hop::Hop;
 pub use inbound::{Answer, End, Inbound};
 use keep::Kept;
+pub use nowhere::{Astray, Nowhere};
 use story::Story;
 pub use tunnel::Tunnel;
 use turn::Stop;
@@ -78,19 +79,6 @@ pub async fn collect(upstream: &Arc<Upstream>, inbound: Inbound, sink: &mut dyn 
     let collector = Collector { sink, failed: &mut failed };
     let answer = Exchange::new(upstream, inbound, Some(collector)).run().await;
     failed.map_or(Ok(answer), Err)
-}
-
-/// The answer to what cannot be read as a request, and so never became an exchange.
-pub fn refuse_unread(upstream: &Upstream, bad: BadRequest) -> Response<Bytes> {
-    let mut story = Story::new(upstream.clock.now());
-    let refusal = Refusal::Unreadable(bad);
-    story.refused = Some(refusal.reason());
-    let response = refusal.response();
-    story.answered(response.status());
-    // What it would have asked for is not known, and is told so.
-    let method = Method::from_bytes(b"-").unwrap_or_default();
-    story.ended(upstream, &method, &Uri::from_static("*"), response.body().len() as u64, true);
-    response
 }
 
 /// The largest head of a request that is passed on.
@@ -286,7 +274,7 @@ impl<'a> Exchange<'a> {
         }
         self.admit()?;
         let target = self.upstream.target();
-        match target.path(self.head.uri()) {
+        match target.path(self.head.uri(), &self.upstream.mount) {
             Ok(None) => {}
             Ok(Some(uri)) => self.original = Some(Box::new(std::mem::replace(self.head.uri_mut(), uri))),
             Err(_) => return Err(Refusal::Unsupported("this request target")),

@@ -56,6 +56,8 @@ pub enum Refusal {
     Unsupported(&'static str),
     /// Its door does not let the request in.
     Denied(Denied),
+    /// No upstream takes the request.
+    NoRoute,
     /// The request goes round in a circle.
     Loop {
         /// How often it has come through sopan before.
@@ -67,7 +69,7 @@ pub enum Refusal {
 pub(crate) const END_OF_THE_LINE: &str = "max-forwards";
 
 /// All reasons why sopan answers by itself, for whoever counts them: those of [`Refusal::reason`], and `max-forwards`.
-pub const REASONS: [&str; 15] = [
+pub const REASONS: [&str; 16] = [
     "queue-full",
     "wait-too-long",
     "waited-too-long",
@@ -81,6 +83,7 @@ pub const REASONS: [&str; 15] = [
     "unsupported",
     "misdirected",
     "cross-site",
+    "no-route",
     "proxy-loop",
     END_OF_THE_LINE,
 ];
@@ -136,6 +139,7 @@ impl Refusal {
             Self::Unsupported(_) => "unsupported",
             Self::Denied(Denied::Host) => "misdirected",
             Self::Denied(Denied::CrossSite) => "cross-site",
+            Self::NoRoute => "no-route",
             Self::Loop { .. } => "proxy-loop",
         }
     }
@@ -200,6 +204,15 @@ impl Refusal {
                 retry_after: None,
             },
             Self::Denied(denied) => of_door(denied),
+            Self::NoRoute => Problem {
+                status: StatusCode::NOT_FOUND,
+                error: "destination_not_found".into(),
+                detail: "sopan stands in front of several APIs, and neither the host nor the path of the request begins \
+                         the way to one of them; ask for the host or the first part of the path that is the route to an \
+                         API, and see that it is written as in the settings"
+                    .to_owned(),
+                retry_after: None,
+            },
             Self::Loop { passes } => Problem {
                 status: StatusCode::BAD_GATEWAY,
                 error: "proxy_loop_detected".into(),
@@ -332,6 +345,7 @@ mod tests {
             Refusal::Unsupported("CONNECT"),
             Refusal::Denied(Denied::Host),
             Refusal::Denied(Denied::CrossSite),
+            Refusal::NoRoute,
             Refusal::Loop { passes: 9 },
         ];
         let named: std::collections::BTreeSet<_> = kinds.iter().map(Refusal::reason).chain([END_OF_THE_LINE]).collect();

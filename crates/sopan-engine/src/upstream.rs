@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue};
 use sopan_core::breaker::Breaker;
 use sopan_core::headers::{ForwardedPolicy, rewrite_links};
@@ -18,14 +19,20 @@ use crate::clock::Clock;
 use crate::dispatcher::Dispatcher;
 use crate::event::{Observer, Unobserved};
 use crate::exchange::log::Seldom;
+use crate::exchange::story::Audience;
 use crate::jitter::Jitter;
 use crate::transport::{ClientCertificate, Dial, Roots, Target, TlsError, Transport};
 
 /// How an upstream is reached and treated.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// What it is called in the log; default `default`.
+    pub name: String,
     /// Where it is.
     pub target: Target,
+    /// What its clients have in front of every path, such as `/shop`; it is taken off before the path of the target is put
+    /// there, and links that lead back get it again. Empty, the default, where that is nothing.
+    pub mount: String,
     /// Its limits, and the bounds of its queue.
     pub lane: LanePolicy,
     /// When it counts as down.
@@ -55,7 +62,9 @@ impl Settings {
     /// The defaults of a proxy in front of this target.
     pub fn new(target: Target) -> Self {
         Self {
+            name: "default".to_owned(),
             target,
+            mount: String::new(),
             lane: LanePolicy::default(),
             breaker: BreakerPolicy::default(),
             retry: RetryPolicy::default(),
@@ -76,8 +85,18 @@ impl Settings {
         let wrong = policies.into_iter().filter_map(Result::err).flatten().map(|e: PolicyError| e.to_string());
         let times = [("connect_timeout", self.connect_timeout), ("idle_timeout", self.idle_timeout)];
         let zero = times.into_iter().filter(|(_, time)| time.is_zero());
-        wrong.chain(zero.map(|(key, _)| format!("{key} is zero; allowed is more than zero"))).collect()
+        let wrong = wrong.chain(zero.map(|(key, _)| format!("{key} is zero; allowed is more than zero")));
+        let mount = Some(&self.mount).filter(|mount| !is_mount(mount));
+        wrong
+            .chain(mount.map(|mount| format!("mount `{mount}` is no beginning of a path; write for example /shop")))
+            .collect()
     }
+}
+
+/// Whether it is some whole segments of a path, each with a slash before it, or nothing.
+fn is_mount(text: &str) -> bool {
+    let is_path = || text.starts_with('/') && !text.ends_with('/') && text.parse::<PathAndQuery>().is_ok();
+    text.is_empty() || is_path() && !text.contains(['?', '#'])
 }
 
 /// An upstream cannot be set up.
@@ -125,6 +144,8 @@ pub struct Upstream {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) bounds: Bounds,
     pub(crate) refusals: Seldom,
+    pub(crate) mount: Box<str>,
+    name: Arc<str>,
     arrivals: AtomicU64,
 }
 
@@ -142,16 +163,16 @@ impl Upstream {
         if !wrong.is_empty() {
             return Err(SetupError::Policy(wrong));
         }
-        let Settings { target, lane, breaker, retry, connect_timeout, idle_timeout, .. } = settings;
+        let Settings { name, mount, target, lane, breaker, retry, connect_timeout, idle_timeout, .. } = settings;
         let Settings { waits_count, roots, client_certificate, http2, forwarded, rewrite_links, .. } = settings;
         let Surroundings { clock, jitter, observer, dial } = around;
         let dial = match dial {
             Some(dial) => dial,
             None => Transport::tcp(&target, &roots, client_certificate.as_ref(), http2)?,
         };
-        let wait_max = lane.wait_max;
+        let (wait_max, name) = (lane.wait_max, Arc::<str>::from(name));
         let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));
-        let dispatcher = Arc::new(Dispatcher::new(lane, clock));
+        let dispatcher = Arc::new(Dispatcher::new(lane, clock, Arc::clone(&name)));
         let transport = Arc::new(Transport::new(target, dial, http2, connect_timeout, idle_timeout, clock));
         let (pace, sweep) =
             (Dispatcher::run(Arc::downgrade(&dispatcher)), Transport::sweep(Arc::downgrade(&transport)));
@@ -172,12 +193,19 @@ impl Upstream {
             observer,
             bounds,
             refusals: Seldom::default(),
+            mount: mount.into(),
+            name,
             arrivals,
         };
         let background = async move {
             tokio::join!(pace, sweep);
         };
         Ok((Arc::new(upstream), background))
+    }
+
+    /// What it is called in the log.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Where it is.
@@ -194,8 +222,13 @@ impl Upstream {
     /// `base` is the client's `Host`. The answers of exchanges are treated so already, interim ones are not.
     pub fn lead_back(&self, fields: &mut HeaderMap, base: &HeaderValue) {
         if let Some(base) = base.to_str().ok().filter(|_| self.rewrite_links) {
-            rewrite_links(fields, &self.target().origin(), base);
+            rewrite_links(fields, &self.target().origin(&self.mount), base);
         }
+    }
+
+    /// Who is told what became of its exchanges.
+    pub(crate) fn audience(&self) -> Audience<'_> {
+        Audience { clock: self.clock, observer: &*self.observer }
     }
 
     pub(crate) fn next_arrival(&self) -> u64 {
@@ -206,5 +239,31 @@ impl Upstream {
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Upstream({})", self.target())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_whole_segments_of_a_path_or_nothing() {
+        for (mount, is_allowed) in [
+            ("", true),
+            ("/shop", true),
+            ("/shop/eu", true),
+            ("/", false),
+            ("/shop/", false),
+            ("shop", false),
+            ("/shop?x", false),
+            ("/shop#x", false),
+            ("/a b", false),
+        ] {
+            let mut settings = Settings::new(Target::parse("http://u").unwrap());
+            settings.mount = mount.to_owned();
+            let wrong = Upstream::start(settings, Surroundings::default()).err().map(|error| error.to_string());
+            let expected = format!("mount `{mount}` is no beginning of a path; write for example /shop");
+            assert_eq!(wrong, (!is_allowed).then_some(expected));
+        }
     }
 }

@@ -85,7 +85,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = tokio::spawn(serve(listener, Metrics::new(false), async { drop(stopped.await) }));
+        let serving = tokio::spawn(serve(listener, Metrics::new([], None), async { drop(stopped.await) }));
         let health = get(address, "/healthz").await;
         assert!(health.starts_with("HTTP/1.1 200 OK\r\n") && health.ends_with("\r\n\r\nok\n"), "{health}");
         let metrics = get(address, "/metrics").await;
@@ -104,7 +104,7 @@ mod tests {
     async fn nobody_keeps_others_out() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = tokio::spawn(serve(listener, Metrics::new(false), std::future::pending()));
+        let serving = tokio::spawn(serve(listener, Metrics::new([], None), std::future::pending()));
         let mut silent = Vec::new();
         for _ in 0..CONNECTIONS_MAX {
             silent.push(TcpStream::connect(address).await.unwrap());

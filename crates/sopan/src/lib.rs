@@ -69,8 +69,13 @@ fn demo(typed: &cli::Demo) -> Result<(), u8> {
 fn serve(typed: &cli::Serve) -> Result<(), u8> {
     let settings = config::serve(typed.config.as_deref(), &typed.settings).map_err(|wrong| refuse(&wrong))?;
     let format = settings.log;
-    let _log = log::start(format);
-    let metrics = admin::Metrics::new(settings.access_log);
+    let names = || settings.upstreams.iter().map(|served| served.name.as_str());
+    let log = log::start(log::Form::new(format, names())).map_err(|error| {
+        say(&format_args!("error: no thread can be started that writes the log: {error}"));
+        WRONG_SETTINGS
+    })?;
+    let access_log = settings.access_log.then(|| log.access());
+    let metrics = admin::Metrics::new(names().map(str::to_owned), access_log);
     serve::run(settings, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
 }
 

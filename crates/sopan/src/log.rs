@@ -1,63 +1,110 @@
 //! Log lines on standard error: for people, or as JSON for programs.
 //!
 //! A line for people is its time, its level and its message, which says all there is to say; the fields are for programs.
+//! Which upstream a line is about is a field too, and where there are several, people are told it before the message.
 //! A proxy must never stand still because nobody reads its log: [`start`] writes in the background, through a queue with a
 //! bound, and beyond that lines are lost and counted. A command that runs once writes directly.
+
+mod access;
+mod queue;
+mod stamp;
 
 use std::fmt::{self, Write as _};
 use std::io;
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
+use sopan_engine::event::NO_UPSTREAM;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
-use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
 
+pub(crate) use access::AccessLog;
+use queue::{Queue, Writing};
+use stamp::Stamp;
+
 use crate::config::{self, LogFormat};
 
-/// Lines that wait to be written; about 4 MB if nobody reads them.
-const LINES_WAITING_MAX: usize = 16_384;
+static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-static LOST: OnceLock<ErrorCounter> = OnceLock::new();
+/// How lines look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Form {
+    format: LogFormat,
+    ansi: bool,
+    /// How long the names of upstreams are at most; 0 where there is only one, whom nobody need be told.
+    name_width: usize,
+}
+
+impl Form {
+    /// Lines about upstreams with these names.
+    pub(crate) fn new<'n>(format: LogFormat, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let widths: Vec<_> = names.into_iter().map(|name| name.chars().count()).collect();
+        let name_width = if widths.len() > 1 { widths.into_iter().max().unwrap_or(0) } else { 0 };
+        Self { format, ansi: config::wants_colours(), name_width }
+    }
+
+    /// The same without colours.
+    pub(crate) fn plain(self) -> Self {
+        Self { ansi: false, ..self }
+    }
+
+    /// What every line for people begins with: `2026-11-29T22:33:05.123Z WARN`.
+    fn begin(self, line: &mut dyn fmt::Write, at: SystemTime, level: Level) -> fmt::Result {
+        match (self.ansi, colour(level)) {
+            (true, Some(colour)) => write!(line, "\x1b[2m{}\x1b[0m \x1b[{colour}m{level}\x1b[0m", Stamp(at)),
+            _ => write!(line, "{} {level}", Stamp(at)),
+        }
+    }
+}
 
 /// Writes what still waits when it is dropped, for about a second at most.
 #[must_use = "lines that wait are lost unless this is kept to the end"]
-pub(crate) struct Background(#[allow(dead_code, reason = "it acts when it is dropped")] WorkerGuard);
-
-/// Logs from now on, without ever waiting for whoever reads it.
-pub(crate) fn start(format: LogFormat) -> Background {
-    let (writer, guard) = in_background(io::stderr());
-    // Whoever starts a second log, which no command does, counts what the first one loses.
-    let _ = LOST.set(writer.error_counter());
-    install(format, Level::INFO, writer);
-    Background(guard)
+#[derive(Debug)]
+pub(crate) struct Background {
+    queue: Queue,
+    _writing: Writing,
 }
 
-fn in_background(to: impl io::Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
-    let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES_WAITING_MAX);
-    builder.thread_name("sopan-log").finish(to)
+impl Background {
+    /// Where exchanges are told of.
+    pub(crate) fn access(&self) -> AccessLog {
+        AccessLog(self.queue.clone())
+    }
+}
+
+/// Logs from now on, without ever waiting for whoever reads it.
+///
+/// # Errors
+/// There can be no thread that writes.
+pub(crate) fn start(form: Form) -> io::Result<Background> {
+    let (queue, writing) = Queue::start(io::stderr(), form)?;
+    // Whoever starts a second log, which no command does, counts what the first one loses.
+    let _ = QUEUE.set(queue.clone());
+    install(form, Level::INFO, queue.clone());
+    Ok(Background { queue, _writing: writing })
 }
 
 /// Logs warnings from now on, each before the program goes on. The rest is told by what the program ends with.
 pub(crate) fn start_direct(format: LogFormat) {
-    install(format, Level::WARN, io::stderr);
+    install(Form::new(format, []), Level::WARN, io::stderr);
 }
 
 /// Gives the lines to another command from now on, which shows them in its own way, and without colours.
 pub(crate) fn start_into(writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
-    set(subscriber(LogFormat::Text, Level::INFO, false, writer));
+    set(subscriber(Form::new(LogFormat::Text, []).plain(), Level::INFO, writer));
 }
 
 /// Lines that were lost because nobody read them fast enough.
 pub(crate) fn lines_lost() -> u64 {
-    LOST.get().map_or(0, |lost| lost.dropped_lines() as u64)
+    QUEUE.get().map_or(0, Queue::lost)
 }
 
-fn install(format: LogFormat, level: Level, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
-    set(subscriber(format, level, config::wants_colours(), writer));
+fn install(form: Form, level: Level, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
+    set(subscriber(form, level, writer));
 }
 
 fn set(subscriber: Boxed) {
@@ -67,15 +114,10 @@ fn set(subscriber: Boxed) {
 
 type Boxed = Box<dyn Subscriber + Send + Sync>;
 
-fn subscriber(
-    format: LogFormat,
-    level: Level,
-    ansi: bool,
-    writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
-) -> Boxed {
-    let builder = tracing_subscriber::fmt().with_max_level(level).with_ansi(ansi).with_writer(writer);
-    match format {
-        LogFormat::Text => Box::new(builder.event_format(Text).finish()),
+fn subscriber(form: Form, level: Level, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) -> Boxed {
+    let builder = tracing_subscriber::fmt().with_max_level(level).with_ansi(form.ansi).with_writer(writer);
+    match form.format {
+        LogFormat::Text => Box::new(builder.event_format(Text(form)).finish()),
         LogFormat::Json => {
             let builder = builder.json().flatten_event(true).with_timer(Millis).with_target(false);
             Box::new(builder.with_current_span(false).with_span_list(false).finish())
@@ -88,14 +130,13 @@ struct Millis;
 
 impl FormatTime for Millis {
     fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
-        let mut micros = String::new();
-        SystemTime.format_time(&mut Writer::new(&mut micros))?;
-        write!(writer, "{}Z", micros.get(..23).unwrap_or(&micros))
+        write!(writer, "{}", Stamp(SystemTime::now()))
     }
 }
 
-/// `2026-11-29T22:33:05.123Z WARN attempt 1 failed (HTTP 429); waiting 1.00 s before retrying`
-struct Text;
+/// `2026-11-29T22:33:05.123Z WARN attempt 1 failed (HTTP 429); waiting 1.00 s before retrying`, and the name of the upstream
+/// with a colon before the message where there are several.
+struct Text(Form);
 
 impl<S, N> FormatEvent<S, N> for Text
 where
@@ -103,13 +144,12 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let Self(form) = self;
         let mut said = Said::default();
         event.record(&mut said);
-        Millis.format_time(&mut writer)?;
-        let level = *event.metadata().level();
-        match colour(level).filter(|_| writer.has_ansi_escapes()) {
-            Some(colour) => write!(writer, " \x1b[{colour}m{level}\x1b[0m")?,
-            None => write!(writer, " {level}")?,
+        form.begin(&mut writer, SystemTime::now(), *event.metadata().level())?;
+        if let Some(upstream) = said.upstream.as_deref().filter(|name| form.name_width > 0 && *name != NO_UPSTREAM) {
+            write!(writer, " {}:", Printable(upstream))?;
         }
         writeln!(writer, " {}", Printable(said.message.as_deref().unwrap_or(&said.fields)))
     }
@@ -128,6 +168,7 @@ fn colour(level: Level) -> Option<u8> {
 #[derive(Default)]
 struct Said {
     message: Option<String>,
+    upstream: Option<String>,
     fields: String,
 }
 
@@ -135,6 +176,8 @@ impl Visit for Said {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
             self.message = Some(format!("{value:?}"));
+        } else if field.name() == "upstream" {
+            self.upstream = Some(format!("{value:?}"));
         } else {
             let space = if self.fields.is_empty() { "" } else { " " };
             let _ = write!(self.fields, "{space}{}={value:?}", field.name());
@@ -168,10 +211,13 @@ impl fmt::Display for Counted<'_> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
+
+    const TEXT: Form = Form { format: LogFormat::Text, ansi: false, name_width: 0 };
+    const JSON: Form = Form { format: LogFormat::Json, ..TEXT };
 
     #[derive(Clone, Default)]
     struct Paper(Arc<Mutex<Vec<u8>>>);
@@ -188,18 +234,17 @@ pub(crate) mod tests {
     }
 
     /// What is written while `log` runs.
-    #[track_caller]
-    pub(crate) fn written(format: LogFormat, ansi: bool, log: impl FnOnce()) -> String {
+    fn written(form: Form, log: impl FnOnce()) -> String {
         let paper = Paper::default();
         let writer = paper.clone();
-        tracing::subscriber::with_default(subscriber(format, Level::INFO, ansi, move || writer.clone()), log);
+        tracing::subscriber::with_default(subscriber(form, Level::INFO, move || writer.clone()), log);
         let written = paper.0.lock().unwrap().clone();
         String::from_utf8(written).unwrap()
     }
 
     /// The line after its time, which must be one: `2026-11-29T22:33:05.123Z`.
     #[track_caller]
-    pub(crate) fn after_time(line: &str) -> &str {
+    fn after_time(line: &str) -> &str {
         let (time, rest) = line.split_once(' ').unwrap();
         let shape: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
         assert_eq!(shape, "0000-00-00T00:00:00.000Z");
@@ -218,19 +263,32 @@ pub(crate) mod tests {
 
     #[test]
     fn a_line_for_people_is_time_level_and_message() {
-        let line = written(LogFormat::Text, false, retry);
+        let line = written(TEXT, retry);
         assert_eq!(after_time(&line), "WARN attempt 1 failed (HTTP 429); waiting 1.00 s before retrying\n");
     }
 
     #[test]
     fn fields_stand_in_for_a_message_that_is_not_there() {
-        let line = written(LogFormat::Text, false, || tracing::info!(a = 1, b = "x y", c = 0.5));
+        let line = written(TEXT, || tracing::info!(a = 1, b = "x y", c = 0.5));
         assert_eq!(after_time(&line), "INFO a=1 b=x y c=0.5\n");
     }
 
     #[test]
+    fn where_there_are_several_upstreams_a_line_says_which_it_is_about() {
+        let log = || {
+            tracing::warn!(upstream = "shop", "a");
+            tracing::warn!(upstream = NO_UPSTREAM, "b");
+            tracing::warn!("c");
+        };
+        for (names, first) in [(&["shop", "mail"][..], "WARN shop: a"), (&["shop"], "WARN a")] {
+            let lines = written(Form { ansi: false, ..Form::new(LogFormat::Text, names.iter().copied()) }, log);
+            assert_eq!(lines.lines().map(after_time).collect::<Vec<_>>(), [first, "WARN b", "WARN c"]);
+        }
+    }
+
+    #[test]
     fn a_line_for_programs_has_every_field_at_the_top() {
-        let line = written(LogFormat::Json, false, retry);
+        let line = written(JSON, retry);
         let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&line).unwrap();
         let timestamp = object.remove("timestamp").unwrap();
         after_time(&format!("{} ", timestamp.as_str().unwrap()));
@@ -247,48 +305,25 @@ pub(crate) mod tests {
 
     #[test]
     fn colours_are_for_terminals() {
-        let line = written(LogFormat::Text, true, || tracing::error!("x"));
-        assert_eq!(after_time(&line), "\x1b[31mERROR\x1b[0m x\n");
-        assert!(!written(LogFormat::Json, true, retry).contains('\x1b'));
+        let line = written(Form { ansi: true, ..TEXT }, || tracing::error!("x"));
+        let (time, rest) = line.strip_prefix("\x1b[2m").unwrap().split_once("\x1b[0m ").unwrap();
+        assert_eq!((after_time(&format!("{time} ")), rest), ("", "\x1b[31mERROR\x1b[0m x\n"));
+        assert!(!written(Form { ansi: true, ..JSON }, retry).contains('\x1b'));
     }
 
     #[test]
     fn nothing_from_outside_can_forge_a_line() {
-        let line = written(LogFormat::Text, false, || tracing::warn!("a\n2026 WARN b\x1b[2J\u{9b}c\ttab é"));
+        let line = written(TEXT, || tracing::warn!("a\n2026 WARN b\x1b[2J\u{9b}c\ttab é"));
         assert_eq!(after_time(&line), "WARN a\\n2026 WARN b\\u{1b}[2J\\u{9b}c\\ttab é\n");
     }
 
     #[test]
     fn debug_is_not_logged() {
-        assert_eq!(written(LogFormat::Text, false, || tracing::debug!("x")), "");
+        assert_eq!(written(TEXT, || tracing::debug!("x")), "");
     }
 
     #[test]
     fn one_thing_is_not_several() {
         assert_eq!([0, 1, 2].map(|n| Counted(n, "byte").to_string()), ["0 bytes", "1 byte", "2 bytes"]);
-    }
-
-    #[test]
-    fn nobody_waits_for_a_log_that_is_not_read() {
-        struct Unread(std::sync::mpsc::Receiver<()>);
-        impl io::Write for Unread {
-            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                // Until the other end is dropped.
-                let _ = self.0.recv();
-                Ok(bytes.len())
-            }
-
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        let (read, unread) = std::sync::mpsc::channel();
-        let (writer, guard) = in_background(Unread(unread));
-        let lost = writer.error_counter();
-        let log = || (0..LINES_WAITING_MAX + 10).for_each(|n| tracing::info!("{n}"));
-        tracing::subscriber::with_default(subscriber(LogFormat::Text, Level::INFO, false, writer), log);
-        assert!((5..=10).contains(&lost.dropped_lines()), "{}", lost.dropped_lines());
-        drop(read);
-        drop(guard);
     }
 }

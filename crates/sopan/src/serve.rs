@@ -10,9 +10,11 @@ mod client;
 mod connection;
 mod drain;
 mod gate;
+mod in_force;
 mod inbox;
 mod io;
 mod phase;
+mod route;
 mod tunnel;
 mod wire;
 mod workers;
@@ -26,7 +28,8 @@ use anyhow::{Context as _, anyhow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
-use sopan_engine::{Surroundings, Upstream};
+use sopan_engine::exchange::Nowhere;
+use sopan_engine::{Settings, Surroundings, Upstream};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -34,6 +37,8 @@ use crate::log::Counted;
 use crate::{admin, config};
 use connection::Door;
 use drain::{Drain, Signals};
+use in_force::{InForce, limits_of};
+pub(crate) use route::Route;
 use workers::Workers;
 
 /// Connections that the kernel may hold for us before they are accepted.
@@ -44,7 +49,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// Runs the proxy until it is told to end, and has drained.
 ///
 /// # Errors
-/// A port cannot be listened on, or the upstream cannot be set up; nothing was started then.
+/// A port cannot be listened on, or an upstream cannot be set up; nothing was started then.
 pub(crate) fn run(settings: config::Serve, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
     block_on(async {
         let signals = Signals::of_process().context("signals cannot be listened to")?;
@@ -84,18 +89,26 @@ async fn serve(
     let admin = admin.map_err(|error| anyhow!("{error:#}; choose another with --admin, or --admin off"))?;
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
-    let around = Surroundings { clock, observer: Arc::clone(&metrics) as _, ..Surroundings::default() };
-    let (upstream, background) = Upstream::start(settings.upstreams[0].settings.clone(), around)?;
-    metrics.watch(Arc::downgrade(&upstream), settings.upstreams[0].limits());
+    let (mut upstreams, mut backgrounds) = (Vec::new(), Vec::new());
+    for (number, served) in settings.upstreams.iter().enumerate() {
+        let around = Surroundings { clock, observer: metrics.observer(number), ..Surroundings::default() };
+        let (upstream, background) = Upstream::start(settings_of(served), around)
+            .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
+        metrics.watch(number, Arc::downgrade(&upstream), limits_of(served));
+        upstreams.push(upstream);
+        backgrounds.push(background);
+    }
 
     let workers = Workers::start(settings.workers)?;
-    workers.spawn(0, background);
+    for (number, background) in backgrounds.into_iter().enumerate() {
+        workers.spawn(number % settings.workers, background);
+    }
     let drain = Arc::<Drain>::default();
-    let at_once: Vec<_> = upstream.snapshot().fills.iter().map(|fill| fill.capacity as u64).collect();
-    let door = Arc::new(Door::new(&settings, upstream, clock, Arc::clone(&drain)));
     let address = listener.local_addr()?;
-    tell(&settings.upstreams[0].in_force(address, settings.admin, &at_once));
+    tell(&settings, address, &upstreams);
     listening(address);
+    let nowhere = Nowhere::new(clock, metrics.none());
+    let door = Arc::new(Door::new(&settings, upstreams, nowhere, clock, Arc::clone(&drain)));
     if let Some(admin) = admin {
         let end = drain.over();
         tokio::spawn(admin::serve(admin, metrics, end));
@@ -121,22 +134,21 @@ fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The first line of the log.
-fn tell(in_force: &config::InForce<'_>) {
-    let config::InForce { listen, upstream, limits, max_in_flight, .. } = in_force;
-    let config::InForce { waiting_max, wait_max, max_retries, breaker, admin, .. } = in_force;
-    tracing::info!(
-        listen,
-        %upstream,
-        limits,
-        max_in_flight,
-        waiting_max,
-        wait_max,
-        max_retries,
-        breaker,
-        admin,
-        "{in_force}"
-    );
+/// An upstream's settings, and what is known of it at the door.
+fn settings_of(served: &config::Served) -> Settings {
+    let (name, mount) = (served.name.clone(), served.route.mount().to_owned());
+    Settings { name, mount, ..served.settings.clone() }
+}
+
+/// The first lines of the log.
+fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstream>]) {
+    let listen = format!("http://{listening}");
+    let admin = settings.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}"));
+    tracing::info!(listen, admin, "listening on {listen}; admin {admin}");
+    for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
+        let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
+        InForce::new(served, at_once, upstreams.len() == 1).tell();
+    }
 }
 
 fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
@@ -221,20 +233,4 @@ fn accept_rest(listener: TcpListener, workers: &Workers, door: &Arc<Door>, place
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn trouble_is_told_at_first_then_every_ten_seconds_and_when_it_is_over() {
-        let mut trouble = Trouble::default();
-        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
-        assert_eq!(trouble.over(), None);
-        for (ms, told) in [(0, Some(1)), (50, None), (9_999, None), (10_000, Some(4)), (10_050, None)] {
-            assert_eq!(trouble.again(at(ms)), told, "{ms} ms");
-        }
-        assert_eq!((trouble.over(), trouble.over()), (Some(5), None));
-        // Another failure soon after is the same trouble.
-        assert_eq!((trouble.again(at(10_100)), trouble.over()), (None, None));
-        assert_eq!((trouble.again(at(20_000)), trouble.over()), (Some(2), Some(2)));
-    }
-}
+mod tests;

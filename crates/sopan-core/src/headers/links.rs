@@ -4,11 +4,11 @@
 //! would go past the proxy, its limits and its line. So `Location`, `Content-Location` (RFC 9110) and the targets of
 //! `Link` (RFC 8288) that point to the upstream's own origin are made to point to where the client asked.
 //!
-//! A client resolves a reference against the address that it asked, where the upstream's prefix is missing. So where there
-//! is one, `/v2/x` becomes `/x`, and what is outside of the prefix, and cannot be reached through the proxy, is written
-//! out as a URL of the upstream. All else stays as it is to the byte: relative references, which mean the same on both
-//! sides (but where one climbs out of the prefix: it would take the whole address asked to see that), other origins, what
-//! cannot be read.
+//! A client resolves a reference against the address that it asked, where the upstream's prefix is missing, and where the
+//! proxy's mount stands instead if it has one. So where there is either, `/v2/x` becomes `/x` or `/shop/x`, and what is
+//! outside of the prefix, and cannot be reached through the proxy, is written out as a URL of the upstream. All else stays
+//! as it is to the byte: relative references, which mean the same on both sides (but where one climbs out of the prefix: it
+//! would take the whole address asked to see that), other origins, what cannot be read.
 
 use http::header::{CONTENT_LOCATION, HeaderMap, HeaderValue, LINK, LOCATION};
 
@@ -25,6 +25,8 @@ pub struct Origin<'a> {
     pub port: u16,
     /// What is in front of every path there, such as `/v2`; empty at the root.
     pub prefix: &'a str,
+    /// What the client has in front of every path instead, such as `/shop`; empty where that is nothing.
+    pub mount: &'a str,
 }
 
 /// Rewrites the links of an answer that point to `origin`, for a client that knows the proxy by `authority`, over plain
@@ -34,7 +36,7 @@ pub struct Origin<'a> {
 /// use http::{HeaderMap, HeaderValue};
 /// use sopan_core::headers::{Origin, rewrite_links};
 ///
-/// let origin = Origin { scheme: "https", host: "api.example.com", port: 443, prefix: "/v2" };
+/// let origin = Origin { scheme: "https", host: "api.example.com", port: 443, prefix: "/v2", mount: "" };
 /// let mut headers = HeaderMap::new();
 /// headers.insert("location", HeaderValue::from_static("https://api.example.com/v2/orders?page=2"));
 /// rewrite_links(&mut headers, &origin, "127.0.0.1:8000");
@@ -75,18 +77,38 @@ enum Form {
 impl Rewriter<'_> {
     /// What a reference becomes; none if it stays as it is.
     fn reference(&self, reference: &[u8]) -> Option<Vec<u8>> {
-        let Origin { scheme, prefix, .. } = self.origin;
+        let Origin { scheme, mount, .. } = self.origin;
         let (form, path) = self.ours(reference)?;
-        match (form, beneath(path, prefix.as_bytes())) {
-            (Form::Path, Some(_)) if prefix.is_empty() => None,
+        match (form, self.beneath(path)) {
+            (Form::Path, Some(_)) if self.is_at_root() => None,
             // What begins with two slashes would be read as a host, also with a backslash or a tab between them and in
             // their place.
-            (Form::Path, Some(rest)) if !matches!(rest, [b'/', b'/' | b'\\' | b'\t', ..]) => Some(rooted(b"", rest)),
-            (_, Some(rest)) => Some(rooted(format!("http://{}", self.authority).as_bytes(), rest)),
+            (Form::Path, Some(rest)) if !mount.is_empty() || !matches!(rest, [b'/', b'/' | b'\\' | b'\t', ..]) => {
+                Some(rooted(mount.as_bytes(), rest))
+            }
+            (_, Some(rest)) => Some(rooted(format!("http://{}{mount}", self.authority).as_bytes(), rest)),
             (Form::Absolute, None) => None,
             (Form::WithoutScheme, None) => Some([scheme.as_bytes(), b":", reference].concat()),
             (Form::Path, None) => Some(rooted(self.upstream().as_bytes(), path)),
         }
+    }
+
+    /// Whether paths are the same on both sides.
+    fn is_at_root(&self) -> bool {
+        self.origin.prefix.is_empty() && self.origin.mount.is_empty()
+    }
+
+    /// What of a path, with its query and fragment, comes after the prefix; none where it is not beneath it. The prefix
+    /// ends where a segment does, and a path that may climb out of it (`/v2/../x`), or out of what the client has in its
+    /// place, is not beneath it.
+    fn beneath<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        let rest = path.strip_prefix(self.origin.prefix.as_bytes())?;
+        if self.is_at_root() {
+            return Some(rest);
+        }
+        let end = rest.iter().position(|byte| b"?#".contains(byte)).unwrap_or(rest.len());
+        let climbs = rest[..end].split(|byte| b"/\\".contains(byte)).any(is_parent);
+        (matches!(rest, [] | [b'/' | b'?' | b'#', ..]) && !climbs).then_some(rest)
     }
 
     /// The form of a reference to the upstream, and what follows its authority; none for any other.
@@ -165,18 +187,6 @@ fn parameters(text: &[u8]) -> Option<usize> {
         at += 1;
     }
     (!is_quoted).then_some(text.len())
-}
-
-/// What of a path, with its query and fragment, comes after the prefix; none where it is not beneath it. The prefix ends
-/// where a segment does, and a path that may climb out of it (`/v2/../x`) is not beneath it.
-fn beneath<'p>(path: &'p [u8], prefix: &[u8]) -> Option<&'p [u8]> {
-    let rest = path.strip_prefix(prefix)?;
-    if prefix.is_empty() {
-        return Some(rest);
-    }
-    let end = rest.iter().position(|byte| b"?#".contains(byte)).unwrap_or(rest.len());
-    let climbs = rest[..end].split(|byte| b"/\\".contains(byte)).any(is_parent);
-    (matches!(rest, [] | [b'/' | b'?' | b'#', ..]) && !climbs).then_some(rest)
 }
 
 /// Whether a segment is `..`, also with its dots encoded or tabs in it, as browsers read it.

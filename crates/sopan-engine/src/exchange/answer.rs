@@ -177,8 +177,9 @@ impl Passing {
             turn.cut();
         }
         self.told.ended(&self.upstream, self.bytes, false);
-        let (bytes, method, target) = (self.bytes, self.told.method.as_str(), redact_url(&self.told.uri.to_string()));
-        tracing::warn!(bytes, method, target, "{method} {target} was cut off after {bytes} bytes: {error}");
+        let (bytes, upstream) = (self.bytes, self.upstream.name());
+        let (method, target) = (self.told.method.as_str(), redact_url(&self.told.uri.to_string()));
+        tracing::warn!(bytes, upstream, method, target, "{method} {target} was cut off after {bytes} bytes: {error}");
         self.broken = Some(error);
         cx.waker().wake_by_ref();
         Poll::Pending

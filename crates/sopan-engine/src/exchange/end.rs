@@ -70,13 +70,8 @@ impl Exchange<'_> {
 
     pub(super) fn refuse(&mut self, refusal: Refusal) -> Answer {
         self.story.refused = Some(refusal.reason());
-        let is_told = |refusal| {
-            matches!(
-                refusal,
-                Refusal::Lane(_) | Refusal::TotalTimeout { .. } | Refusal::Denied(_) | Refusal::Loop { .. }
-            )
-        };
-        if is_told(refusal) {
+        let is_told = matches!(refusal, Refusal::Lane(_) | Refusal::TotalTimeout { .. } | Refusal::Loop { .. });
+        if is_told {
             self.log_refusal(&refusal);
         }
         self.finish(refusal.response().map(Some), End::Refused(refusal))
@@ -87,8 +82,9 @@ impl Exchange<'_> {
         let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
         let mut response = response.map(AnswerBody::Full);
         self.story.tell(&mut response);
+        let (to, method) = (self.upstream.audience(), self.head.method());
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
-        self.story.ended(self.upstream, self.head.method(), uri, bytes, true);
+        self.story.ended(to, method, uri, bytes, true);
         Answer { response, end, tunnel: None }
     }
 
@@ -139,6 +135,6 @@ impl Drop for Exchange<'_> {
             self.upstream.observer.attempted(Attempted::Left);
         }
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
-        self.story.ended(self.upstream, self.head.method(), uri, 0, false);
+        self.story.ended(self.upstream.audience(), self.head.method(), uri, 0, false);
     }
 }

@@ -10,7 +10,6 @@ use http::header::HeaderValue;
 use http::request::Parts;
 use http::{HeaderName, Method, Response, Version};
 use sopan_core::headers::{Reach, append_via, passes, reach, reflect, strip_hop_by_hop};
-use sopan_core::safety::Denied;
 
 use super::{Answer, End, Exchange};
 use crate::refusal::{self, Refusal};
@@ -27,8 +26,6 @@ pub struct Hop {
     /// By what name, and on which port, the client knows sopan: the value of its `Host`, if that is one. Links of the
     /// answer that point to the upstream are rewritten to it.
     pub base: Option<HeaderValue>,
-    /// Why its door does not let the request in, if it does not.
-    pub denied: Option<Denied>,
 }
 
 /// A hop, and what came of the request there. In a box, since a hundred thousand exchanges may wait.
@@ -42,21 +39,23 @@ impl Crossing {
     /// Looks at a request as it came. One that was to go no further is answered (`Max-Forwards`, RFC 9110 §7.6.2); for one
     /// that goes on that is counted down.
     pub(super) fn new(hop: Hop, request: &mut Parts) -> Self {
-        let ends_here = hop.denied.is_none() && reach(&request.method, &mut request.headers) == Reach::Here;
-        let own = ends_here.then(|| {
-            let reflected = (request.method == Method::TRACE).then(|| reflect(request));
-            refusal::end_of_the_line(reflected)
-        });
-        Self { hop, own }
+        Self { hop, own: ends_here(request) }
     }
+}
+
+/// The answer to a request that was to go no further than here.
+pub(super) fn ends_here(request: &mut Parts) -> Option<Response<Bytes>> {
+    (reach(&request.method, &mut request.headers) == Reach::Here).then(|| {
+        let reflected = (request.method == Method::TRACE).then(|| reflect(request));
+        refusal::end_of_the_line(reflected)
+    })
 }
 
 impl Exchange<'_> {
     /// Whether the request may go on, as far as its hop is concerned.
     pub(super) fn admit(&self) -> Result<(), Refusal> {
-        let Some(crossing) = &self.crossing else { return Ok(()) };
-        if let Some(denied) = crossing.hop.denied {
-            return Err(Refusal::Denied(denied));
+        if self.crossing.is_none() {
+            return Ok(());
         }
         let passes = passes(self.head.headers());
         if passes > PASSES_MAX { Err(Refusal::Loop { passes }) } else { Ok(()) }

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use http::{Method, Uri};
 use sopan_core::headers::redact_url;
 use sopan_core::retry::Outcome;
 use sopan_core::time::Instant;
@@ -24,6 +25,7 @@ impl Exchange<'_> {
             reason,
             wait_s = thousandths(wait_s),
             retry_after = self.retry_after(outcome),
+            upstream = self.upstream.name(),
             method = self.head.method().as_str(),
             target = self.shown_target(),
             "attempt {attempt} failed ({reason}); waiting {wait_s:.2} s before retrying"
@@ -34,16 +36,24 @@ impl Exchange<'_> {
     /// this line says what happened.
     pub(super) fn log_end(&self, end: &End) {
         let (End::GaveUp { why, .. }, Some(Failed { reason, outcome, failure })) = (end, self.last()) else { return };
-        let attempt = self.story.attempts;
+        let (attempt, upstream) = (self.story.attempts, self.upstream.name());
         let (retry_after, method, target) =
             (self.retry_after(outcome), self.head.method().as_str(), self.shown_target());
         if failure.is_some() {
-            tracing::warn!(attempt, reason, method, target, "attempt {attempt} failed ({reason}); not retried: {why}");
+            tracing::warn!(
+                attempt,
+                reason,
+                upstream,
+                method,
+                target,
+                "attempt {attempt} failed ({reason}); not retried: {why}"
+            );
         } else {
             tracing::info!(
                 attempt,
                 reason,
                 retry_after,
+                upstream,
                 method,
                 target,
                 "attempt {attempt} failed ({reason}); not retried: {why}"
@@ -54,10 +64,7 @@ impl Exchange<'_> {
     /// sopan answers by itself, without an attempt.
     pub(super) fn log_refusal(&self, refusal: &Refusal) {
         let Some(count) = self.upstream.refusals.next(self.now()) else { return };
-        let more = if count > 1 { format!(" ({count} refused since the last such line)") } else { String::new() };
-        let (reason, detail) = (refusal.reason(), refusal.detail());
-        let (method, target) = (self.head.method().as_str(), self.shown_target());
-        tracing::warn!(reason, count, method, target, "{method} {target} refused: {detail}{more}");
+        log_refusal(refusal, count, self.upstream.name(), self.head.method(), self.target_as_sent());
     }
 
     /// What the upstream said of when to come again: a wait, nothing, or nothing that can be used.
@@ -71,9 +78,22 @@ impl Exchange<'_> {
         })
     }
 
-    fn shown_target(&self) -> String {
-        redact_url(&self.original.as_deref().unwrap_or(self.head.uri()).to_string())
+    /// The target as the client sent it.
+    fn target_as_sent(&self) -> &Uri {
+        self.original.as_deref().unwrap_or(self.head.uri())
     }
+
+    fn shown_target(&self) -> String {
+        redact_url(&self.target_as_sent().to_string())
+    }
+}
+
+/// sopan answers by itself, as it has `count` times since the last such line.
+pub(super) fn log_refusal(refusal: &Refusal, count: u64, upstream: &str, method: &Method, target: &Uri) {
+    let more = if count > 1 { format!(" ({count} refused since the last such line)") } else { String::new() };
+    let (reason, detail) = (refusal.reason(), refusal.detail());
+    let (method, target) = (method.as_str(), redact_url(&target.to_string()));
+    tracing::warn!(reason, count, upstream, method, target, "{method} {target} refused: {detail}{more}");
 }
 
 fn thousandths(seconds: f64) -> f64 {
@@ -90,7 +110,7 @@ pub(crate) struct Seldom {
 
 impl Seldom {
     /// One more; answers how many there were since the last line, if it is time for another.
-    fn next(&self, now: Instant) -> Option<u64> {
+    pub(super) fn next(&self, now: Instant) -> Option<u64> {
         let (now, next) = (now.as_nanos(), now.after(REFUSALS_APART).as_nanos());
         let count = self.silent.fetch_add(1, Relaxed) + 1;
         let is_due = |from| (from <= now).then_some(next);

@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use sopan_core::time::Instant;
 
 use crate::clock::Clock;
-use crate::event::Event;
+use crate::event::{Event, Observer};
 use crate::upstream::Upstream;
 
 /// What happened in an exchange, as it is told to the client and to the observer.
@@ -25,6 +25,13 @@ pub(super) struct Story {
     is_told: bool,
 }
 
+/// Who is told a story, and the clock by which it ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Audience<'a> {
+    pub(crate) clock: Clock,
+    pub(crate) observer: &'a dyn Observer,
+}
+
 /// A story, and whose it is.
 pub(super) struct Told {
     pub(super) story: Story,
@@ -34,7 +41,7 @@ pub(super) struct Told {
 
 impl Told {
     pub(super) fn ended(&mut self, upstream: &Upstream, bytes: u64, whole: bool) {
-        self.story.ended(upstream, &self.method, &self.uri, bytes, whole);
+        self.story.ended(upstream.audience(), &self.method, &self.uri, bytes, whole);
     }
 }
 
@@ -92,14 +99,14 @@ impl Story {
     }
 
     /// Tells the observer, once.
-    pub(super) fn ended(&mut self, upstream: &Upstream, method: &Method, uri: &Uri, bytes: u64, whole: bool) {
+    pub(super) fn ended(&mut self, to: Audience<'_>, method: &Method, uri: &Uri, bytes: u64, whole: bool) {
         if std::mem::replace(&mut self.is_told, true) {
             return;
         }
         // A client that has left ends what was under way.
-        self.waited(upstream.clock);
-        self.heard(upstream.clock);
-        upstream.observer.ended(&Event {
+        self.waited(to.clock);
+        self.heard(to.clock);
+        to.observer.ended(&Event {
             method,
             uri,
             status: self.status,
@@ -107,7 +114,7 @@ impl Story {
             wait: self.wait,
             attempts: self.attempts,
             upstream: self.upstream,
-            total: upstream.clock.now().since(self.arrived),
+            total: to.clock.now().since(self.arrived),
             bytes,
             whole,
         });

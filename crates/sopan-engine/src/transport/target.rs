@@ -88,22 +88,25 @@ impl Target {
         &self.authority
     }
 
-    /// Whose links are its own.
-    pub(crate) fn origin(&self) -> Origin<'_> {
+    /// Whose links are its own, for a client that has `mount` in front of every path.
+    pub(crate) fn origin<'a>(&'a self, mount: &'a str) -> Origin<'a> {
         let scheme = if self.tls { "https" } else { "http" };
-        Origin { scheme, host: &self.host, port: self.port, prefix: &self.prefix }
+        Origin { scheme, host: &self.host, port: self.port, prefix: &self.prefix, mount }
     }
 
-    /// A request's target at this upstream, the prefix in front of the client's bytes; none where they stay as they are.
-    pub(crate) fn path(&self, uri: &Uri) -> Result<Option<Uri>, http::Error> {
+    /// A request's target at this upstream: the client's bytes, without the mount and with the prefix in its place; none
+    /// where they stay as they are. A path that is not beneath the mount loses nothing.
+    pub(crate) fn path(&self, uri: &Uri, mount: &str) -> Result<Option<Uri>, http::Error> {
         let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
-        if self.prefix.is_empty() && uri.authority().is_none() && !path.starts_with('?') {
+        let stays = self.prefix.is_empty() && mount.is_empty();
+        if stays && uri.authority().is_none() && !path.starts_with('?') {
             return Ok(None);
         }
-        let path = match path {
+        let rest = path.strip_prefix(mount).filter(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
+        let path = match rest.unwrap_or(path) {
             "*" => "*".to_owned(),
-            query if query.starts_with('?') => format!("{}/{query}", self.prefix),
-            path => format!("{}{path}", self.prefix),
+            rest if rest.starts_with('/') => format!("{}{rest}", self.prefix),
+            rest => format!("{}/{rest}", self.prefix),
         };
         Uri::builder().path_and_query(path).build().map(Some)
     }
@@ -182,8 +185,36 @@ mod tests {
             ("http://u/v2", "*", "*"),
         ] {
             let uri = path.parse().unwrap_or_else(|_| Uri::builder().path_and_query(path).build().unwrap());
-            let sent = Target::parse(base).unwrap().path(&uri).unwrap().unwrap_or(uri);
+            let sent = Target::parse(base).unwrap().path(&uri, "").unwrap().unwrap_or(uri);
             assert_eq!(sent.path_and_query().unwrap().as_str(), expected, "{path} at {base}");
+        }
+    }
+
+    #[test]
+    fn the_prefix_stands_in_place_of_the_mount() {
+        for (path, at_root, at_v2) in [
+            ("/shop/orders?x=%2f", "/orders?x=%2f", "/v2/orders?x=%2f"),
+            ("/shop", "/", "/v2/"),
+            ("/shop/", "/", "/v2/"),
+            ("/shop?x", "/?x", "/v2/?x"),
+            ("/shop//a//b", "//a//b", "/v2//a//b"),
+            ("http://h/shop?x", "/?x", "/v2/?x"),
+            ("http://h/shop/a", "/a", "/v2/a"),
+            ("/shop/shop", "/shop", "/v2/shop"),
+            // What it means is for the upstream to say; it is the same upstream.
+            ("/shop/../admin", "/../admin", "/v2/../admin"),
+            ("/shop/%2e%2e/x", "/%2e%2e/x", "/v2/%2e%2e/x"),
+            // None of its own: a request for all of a server, or a door that routes in another way.
+            ("*", "*", "*"),
+            ("/shopping", "/shopping", "/v2/shopping"),
+            ("/%73hop/x", "/%73hop/x", "/v2/%73hop/x"),
+        ] {
+            for (base, expected) in [("http://u", at_root), ("http://u/v2", at_v2)] {
+                let uri: Uri = path.parse().unwrap();
+                let sent = Target::parse(base).unwrap().path(&uri, "/shop").unwrap().unwrap_or(uri);
+                assert_eq!(sent.path_and_query().unwrap().as_str(), expected, "{path} at {base}");
+                assert_eq!(sent.authority(), None, "{path} at {base}");
+            }
         }
     }
 }

@@ -7,7 +7,8 @@ use sopan_fake::script::{Answer, Request};
 use tokio::time::sleep;
 
 use crate::support::lines::Line;
-use crate::support::{Bench, SECOND, get, is_just, is_within, leave_after, ms, now, s, settled};
+use crate::support::log::Log;
+use crate::support::{Bench, SECOND, get, is_just, is_within, leave_after, ms, now, request, s, settled};
 
 fn failing() -> Answer {
     Answer::json(503, "down")
@@ -368,5 +369,38 @@ async fn retries_that_wait_for_it_lose_nothing_and_only_the_probe_connects() {
     assert_eq!(bench.lines.dialled(), dialled + 1, "the probe alone");
     for got in crowd {
         assert_eq!(got.await.unwrap().status(), 200);
+    }
+}
+
+/// With others beside it, nobody could tell whose hold, retry or breaker it is.
+#[tokio::test(start_paused = true)]
+async fn every_line_of_the_log_says_which_upstream_it_is_about() {
+    let log = Log::keep();
+    let script = |request: &Request| match &*request.target {
+        "/limited" if request.number == 1 => Answer::json(429, "{}").header("Retry-After", "1"),
+        "/limited" => fine(),
+        "/cut" => Answer::status(200).header("Content-Length", "10").body("half").close(),
+        "/lost" => Answer::nothing().close(),
+        "/x" => Answer::json(500, "down"),
+        _ => fine(),
+    };
+    let bench = Bench::new(script, |settings| {
+        three(settings);
+        settings.name = "shop".to_owned();
+        settings.retry.max_retries = 1;
+        settings.lane.wait_max = Some(s(1));
+    });
+    for path in ["/limited", "/cut", "/lost", "/x", "/x"] {
+        bench.send(request("POST", path, "x")).await;
+    }
+    sleep(s(3)).await;
+    bench.get("/y").await;
+    let entries = log.entries();
+    for part in ["pause", "waiting 1.00 s", "cut off", "not retried", "breaker is open", "refused", "breaker is closed"]
+    {
+        assert!(entries.iter().any(|entry| entry.message.contains(part)), "{part} is missing in {entries:#?}");
+    }
+    for entry in entries {
+        assert_eq!(entry.fields.get("upstream").map(String::as_str), Some("shop"), "{entry:?}");
     }
 }

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use http::{HeaderValue, Request, Version};
 use sopan_core::headers::ForwardedPolicy;
-use sopan_core::safety::Denied;
 use sopan_engine::body::Source;
 use sopan_engine::exchange::Hop;
 use sopan_engine::{Settings, Target};
@@ -18,7 +17,7 @@ fn fine(_: &script::Request) -> Answer {
 
 fn hop() -> Hop {
     let base = Some(HeaderValue::from_static("127.0.0.1:8000"));
-    Hop { peer: Some(IpAddr::from([127, 0, 0, 9])), base, denied: None }
+    Hop { peer: Some(IpAddr::from([127, 0, 0, 9])), base }
 }
 
 fn with(mut request: Request<Source>, fields: &[(&'static str, &'static str)]) -> Request<Source> {
@@ -108,20 +107,6 @@ async fn what_has_gone_in_a_circle_is_not_sent_round_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whom_the_door_denies_gets_no_further() {
-    for (denied, status, reason) in [(Denied::Host, 421, "misdirected"), (Denied::CrossSite, 403, "cross-site")] {
-        let bench = Bench::new(fine, one_an_hour);
-        let hop = Hop { denied: Some(denied), ..hop() };
-        // It is not answered in another way either.
-        let trace = with(request("TRACE", "/x", ""), &[("max-forwards", "0")]);
-        let got = bench.send_over(hop, trace).await;
-        is_own(&bench, &got, status, reason);
-        assert_eq!(got.field("proxy-status"), Some("sopan; error=http_request_denied"));
-        assert!(got.detail().contains("--host NAME"), "{}", got.detail());
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_was_to_go_no_further_is_answered_here() {
     for (method, body, content_type) in [
         (
@@ -161,6 +146,24 @@ async fn the_upstream_learns_of_the_client_what_is_wished() {
         assert_eq!((&lines[..], request.field("x-forwarded-for")), (forwarded, x_forwarded_for), "{policy:?}");
         assert_eq!(request.field("x-real-ip").is_some(), policy != ForwardedPolicy::Off);
     }
+}
+
+/// Where its clients have a prefix of their own, it goes off and comes back.
+#[tokio::test(start_paused = true)]
+async fn what_clients_have_in_front_of_a_path_is_not_sent_and_comes_back_in_links() {
+    let script = |_: &script::Request| {
+        Answer::status(201).header("Location", "/v2/orders/7").header("Link", "<http://upstream.test/v2/x>; rel=next")
+    };
+    let bench = Bench::new(script, |settings| {
+        at_prefix(settings);
+        settings.mount = "/shop".to_owned();
+    });
+    let got = bench.send_over(hop(), get("/shop/orders?page=1")).await;
+    assert_eq!(bench.upstream.request(1).target, "/v2/orders?page=1");
+    assert_eq!(got.field("location"), Some("/shop/orders/7"));
+    assert_eq!(got.field("link"), Some("<http://127.0.0.1:8000/shop/x>; rel=next"));
+    drop(got);
+    assert_eq!(bench.seen.ended()[0].what, "GET /shop/orders?page=1 201");
 }
 
 #[tokio::test(start_paused = true)]

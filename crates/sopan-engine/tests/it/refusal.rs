@@ -1,12 +1,20 @@
 //! What sopan says when it answers by itself.
 
+use std::sync::Arc;
+
+use http::Request;
+use sopan_core::safety::Denied;
 use sopan_engine::Settings;
-use sopan_fake::script::{Answer, Request};
+use sopan_engine::clock::Clock;
+use sopan_engine::exchange::{Astray, Nowhere};
+use sopan_fake::script::{self, Answer};
+use tracing::Level;
 
 use crate::support::lines::Line;
-use crate::support::{Bench, Got, get, ms, request, s};
+use crate::support::log::{Entry, Log};
+use crate::support::{Bench, Got, Seen, get, ms, now, request, s, wall};
 
-fn fine(_: &Request) -> Answer {
+fn fine(_: &script::Request) -> Answer {
     Answer::json(200, "{}")
 }
 
@@ -149,4 +157,48 @@ async fn only_what_belongs_to_the_request_reaches_the_upstream() {
     names.sort();
     assert_eq!(names, ["host", "x-end"]);
     bench.is_at_rest();
+}
+
+/// It is no exchange, and yet it is answered, counted and logged like one.
+#[tokio::test(start_paused = true)]
+async fn what_goes_to_no_upstream_is_told_why() {
+    let (seen, log) = (Arc::<Seen>::default(), Log::keep());
+    let nowhere = Nowhere::new(Clock::paused(wall()), Arc::clone(&seen) as _);
+    let (host, site) = (Astray::Denied(Denied::Host), Astray::Denied(Denied::CrossSite));
+    let (denied, not_found) = ("http_request_denied", "destination_not_found");
+    for (method, forwards, why, status, kind, error) in [
+        ("GET", None, host, 421, "misdirected", denied),
+        ("GET", None, site, 403, "cross-site", denied),
+        // Who is not let in is not answered in another way either.
+        ("TRACE", Some("0"), host, 421, "misdirected", denied),
+        ("POST", None, Astray::NoRoute, 404, "no-route", not_found),
+        ("TRACE", Some("1"), Astray::NoRoute, 404, "no-route", not_found),
+        // Whoever takes sopan for a proxy of the other kind is told so.
+        ("CONNECT", None, Astray::NoRoute, 501, "unsupported", "http_request_error"),
+        ("CONNECT", None, host, 501, "unsupported", "http_request_error"),
+    ] {
+        let mut request = Request::builder().method(method).uri("http://h/x?key=secret");
+        if let Some(hops) = forwards {
+            request = request.header("Max-Forwards", hops);
+        }
+        let (request, ()) = request.body(()).unwrap().into_parts();
+        let got = Got::read(nowhere.answer(request, why), now()).await;
+        check(&got, status, kind, error, false);
+        if why == host && status == 421 {
+            assert!(got.detail().contains("--host NAME"), "{}", got.detail());
+        }
+    }
+    let (request, ()) =
+        Request::builder().method("TRACE").uri("/x").header("Max-Forwards", "0").body(()).unwrap().into_parts();
+    let got = Got::read(nowhere.answer(request, Astray::NoRoute), now()).await;
+    assert_eq!((got.status(), got.text()), (200, "TRACE /x HTTP/1.1\r\nmax-forwards: 0\r\n\r\n"));
+    let told: Vec<_> = seen.ended().into_iter().map(|ended| (ended.what, ended.refused, ended.whole)).collect();
+    assert_eq!(told.len(), 8);
+    assert_eq!(told[3], ("POST http://h/x?key=secret 404".to_owned(), Some("no-route"), true));
+    assert_eq!((told[7].1, seen.outcomes()), (Some("max-forwards"), Vec::new()));
+    // Others of the kind come too soon after the first to have a line of their own.
+    let entries = log.entries();
+    let [Entry { level: Level::WARN, message, fields }] = &entries[..] else { panic!("{entries:?}") };
+    assert!(message.starts_with("GET http://h/x?key=… refused: the request is for a host"), "{message}");
+    assert_eq!((&*fields["upstream"], &*fields["reason"]), ("none", "misdirected"));
 }

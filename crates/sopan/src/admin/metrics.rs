@@ -1,13 +1,12 @@
 //! What is counted, and how it is shown: OpenMetrics, all names beginning with `sopan_`.
 //!
-//! What happens is counted where it happens, through handles that are kept, so that an exchange costs a few increments and
-//! no look-up. What is, a queue, a hold, a breaker, is read from the upstream when somebody asks. The labels are fixed here
-//! and by the settings; nothing that comes over a wire ever becomes one.
+//! What happens is counted where it happens, by upstream, through handles that are kept, so that an exchange costs a few
+//! increments and no look-up. What is, a queue, a hold, a breaker, is read from the upstreams when somebody asks. The labels
+//! are fixed here and by the settings; nothing that comes over a wire ever becomes one.
 
 use std::array;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
 use http::StatusCode;
 use prometheus_client::collector::Collector;
@@ -18,28 +17,37 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use sopan_core::breaker::State;
-use sopan_core::headers::redact_url;
+use sopan_core::bucket::Fill;
 use sopan_core::lane::Snapshot;
 use sopan_core::retry::Outcome;
 use sopan_engine::Upstream;
-use sopan_engine::event::{Attempted, Event, Observer};
+use sopan_engine::event::{Attempted, Event, NO_UPSTREAM, Observer};
 use sopan_engine::refusal::REASONS;
 
-use crate::log::{self, Counted};
+use crate::log::{self, AccessLog};
 
-/// Everything that is counted; also writes the access log, since both are told the same.
+/// Everything that is counted.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
+    upstreams: Vec<Arc<Tally>>,
+    /// What goes to no upstream.
+    none: Arc<Tally>,
+    lanes: Arc<[Shown]>,
+}
+
+/// What is counted of one upstream; also writes its access log, since both are told the same.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    upstream: Arc<str>,
     attempts: [Counter; ATTEMPTS.len()],
     exchanges: [Counter; CLASSES.len()],
     refusals: [Counter; REASONS.len()],
     cut: Counter,
     wait: Histogram,
-    upstream: Histogram,
+    answered_in: Histogram,
     total: Histogram,
-    watched: Arc<OnceLock<Watched>>,
-    access_log: bool,
+    access_log: Option<AccessLog>,
 }
 
 /// How attempts end; where in the list is told by [`attempt`].
@@ -84,41 +92,37 @@ const SECONDS: [f64; 16] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
 
 impl Metrics {
-    /// Nothing has happened yet; every counter is there from the start, at zero.
-    pub(crate) fn new(access_log: bool) -> Arc<Self> {
+    /// Nothing has happened yet; every counter is there from the start, at zero. `names` are those of the upstreams.
+    pub(crate) fn new(names: impl IntoIterator<Item = String>, access_log: Option<AccessLog>) -> Arc<Self> {
+        let upstreams: Vec<_> =
+            names.into_iter().map(|name| Arc::new(Tally::new(name.into(), access_log.clone()))).collect();
+        let none = Arc::new(Tally::new(NO_UPSTREAM.into(), access_log));
+        let lanes = upstreams.iter().map(|tally| Shown { name: Arc::clone(&tally.upstream), lane: OnceLock::new() });
+        let lanes: Arc<[_]> = lanes.collect();
         let mut registry = Registry::with_prefix("sopan");
         registry.register("build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-        let help = "Attempts to send a request upstream, by what came of them; left if nobody waited for it any more";
-        let attempts = labelled(&mut registry, "attempts", help, "outcome", ATTEMPTS);
-        let help =
-            "Requests of clients that have ended, by the class of the status that they got; none if they ended before";
-        let exchanges = labelled(&mut registry, "exchanges", help, "status", CLASSES);
-        let help = "Requests of clients that sopan answered by itself, by reason";
-        let refusals = labelled(&mut registry, "refusals", help, "reason", REASONS);
-        let cut = Counter::default();
-        let help = "Requests of clients whose answer was not passed on to its end";
-        registry.register("cut_off", help, cut.clone());
-        let mut seconds = |name, help| {
-            let histogram = Histogram::new(SECONDS);
-            registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
-            histogram
-        };
-        let wait = seconds("wait", "How long requests waited: for turns, and before retries");
-        let upstream =
-            seconds("upstream", "How long the upstream took, over all attempts of a request, where one was sent");
-        let total = seconds("exchange", "From the arrival of a request to the end of its answer");
-        let watched = Arc::<OnceLock<Watched>>::default();
-        registry.register_collector(Box::new(LaneCollector(Arc::clone(&watched))));
-        let metrics = Self { registry, attempts, exchanges, refusals, cut, wait, upstream, total, watched, access_log };
-        Arc::new(metrics)
+        let all: Vec<_> = upstreams.iter().chain([&none]).map(Arc::clone).collect();
+        register(&mut registry, &upstreams, &all);
+        registry.register_collector(Box::new(LaneCollector(Arc::clone(&lanes))));
+        Arc::new(Self { registry, upstreams, none, lanes })
     }
 
-    /// Shows from now on what this upstream is like, as long as it lives; once only. `limits` as they are written, rates
-    /// before quotas.
-    pub(crate) fn watch(&self, upstream: Weak<Upstream>, limits: Vec<String>) {
+    /// Who counts what becomes of exchanges with the upstream of this number.
+    pub(crate) fn observer(&self, number: usize) -> Arc<dyn Observer> {
+        Arc::clone(&self.upstreams[number]) as _
+    }
+
+    /// Who counts what goes to no upstream.
+    pub(crate) fn none(&self) -> Arc<dyn Observer> {
+        Arc::clone(&self.none) as _
+    }
+
+    /// Shows from now on what the upstream of this number is like, as long as it lives; once only. `limits` as they are
+    /// written, rates before quotas.
+    pub(crate) fn watch(&self, number: usize, upstream: Weak<Upstream>, limits: Vec<String>) {
         // A second one would be a mistake of ours that is not worth ending for.
-        let first = self.watched.set(Watched { upstream, limits }).is_ok();
-        debug_assert!(first, "one upstream is watched");
+        let first = self.lanes[number].lane.set(Watched { upstream, limits }).is_ok();
+        debug_assert!(first, "an upstream is watched once");
     }
 
     /// All of it as text.
@@ -129,31 +133,82 @@ impl Metrics {
     }
 }
 
-/// A counter with one label, a handle for each of its values.
-fn labelled<const N: usize>(
-    registry: &mut Registry,
-    name: &str,
-    help: &str,
-    label: &'static str,
-    values: [&'static str; N],
-) -> [Counter; N] {
-    let counters: [Counter; N] = array::from_fn(|_| Counter::default());
-    registry.register(name, help, Ordered { label, values, counters: counters.clone() });
-    counters
+/// What is counted has its names; attempts have only `upstreams`, exchanges `all`.
+fn register(registry: &mut Registry, upstreams: &[Arc<Tally>], all: &[Arc<Tally>]) {
+    let help = "Attempts to send a request upstream, by what came of them; left if nobody waited for it any more";
+    registry.register("attempts", help, Counters::new(upstreams, |tally| &tally.attempts, "outcome", ATTEMPTS));
+    let help =
+        "Requests of clients that have ended, by the class of the status that they got; none if they ended before";
+    registry.register("exchanges", help, Counters::new(all, |tally| &tally.exchanges, "status", CLASSES));
+    let help = "Requests of clients that sopan answered by itself, by reason";
+    registry.register("refusals", help, Counters::new(all, |tally| &tally.refusals, "reason", REASONS));
+    let help = "Requests of clients whose answer was not passed on to its end";
+    registry.register("cut_off", help, ByUpstream::new(upstreams, MetricType::Counter, |tally| tally.cut.clone()));
+    let mut seconds = |name, help, of: &[Arc<Tally>], histogram: fn(&Tally) -> Histogram| {
+        registry.register_with_unit(name, help, Unit::Seconds, ByUpstream::new(of, MetricType::Histogram, histogram));
+    };
+    let help = "How long requests waited: for turns, and before retries";
+    seconds("wait", help, upstreams, |tally| tally.wait.clone());
+    let help = "How long the upstream took, over all attempts of a request, where one was sent";
+    seconds("upstream", help, upstreams, |tally| tally.answered_in.clone());
+    let help = "From the arrival of a request to the end of its answer";
+    seconds("exchange", help, all, |tally| tally.total.clone());
 }
 
-/// A family in the order of its values: prometheus-client's own shows them in another one each time it starts.
+/// A metric for each upstream, in their order: prometheus-client's own families show theirs in another one each time it
+/// starts.
 #[derive(Debug)]
-struct Ordered<const N: usize> {
-    label: &'static str,
-    values: [&'static str; N],
-    counters: [Counter; N],
+struct ByUpstream<M> {
+    kind: MetricType,
+    metrics: Vec<(Arc<str>, M)>,
 }
 
-impl<const N: usize> EncodeMetric for Ordered<N> {
+impl<M> ByUpstream<M> {
+    fn new(tallies: &[Arc<Tally>], kind: MetricType, of: fn(&Tally) -> M) -> Self {
+        Self { kind, metrics: tallies.iter().map(|tally| (Arc::clone(&tally.upstream), of(tally))).collect() }
+    }
+}
+
+impl<M: EncodeMetric> EncodeMetric for ByUpstream<M> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        for (value, counter) in self.values.iter().zip(&self.counters) {
-            counter.encode(encoder.encode_family(&[(self.label, *value)])?)?;
+        for (upstream, metric) in &self.metrics {
+            metric.encode(encoder.encode_family(&[("upstream", &**upstream)])?)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        self.kind
+    }
+}
+
+/// The same with another label, a counter for each of its values.
+#[derive(Debug)]
+struct Counters<const N: usize> {
+    label: &'static str,
+    values: [&'static str; N],
+    counters: Vec<(Arc<str>, [Counter; N])>,
+}
+
+impl<const N: usize> Counters<N> {
+    fn new(
+        tallies: &[Arc<Tally>],
+        of: fn(&Tally) -> &[Counter; N],
+        label: &'static str,
+        values: [&'static str; N],
+    ) -> Self {
+        let counters = tallies.iter().map(|tally| (Arc::clone(&tally.upstream), of(tally).clone())).collect();
+        Self { label, values, counters }
+    }
+}
+
+impl<const N: usize> EncodeMetric for Counters<N> {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        for (upstream, counters) in &self.counters {
+            for (value, counter) in self.values.iter().zip(counters) {
+                let labels = [("upstream", &**upstream), (self.label, value)];
+                counter.encode(encoder.encode_family(&labels)?)?;
+            }
         }
         Ok(())
     }
@@ -163,7 +218,23 @@ impl<const N: usize> EncodeMetric for Ordered<N> {
     }
 }
 
-impl Observer for Metrics {
+impl Tally {
+    fn new(upstream: Arc<str>, access_log: Option<AccessLog>) -> Self {
+        Self {
+            upstream,
+            attempts: array::from_fn(|_| Counter::default()),
+            exchanges: array::from_fn(|_| Counter::default()),
+            refusals: array::from_fn(|_| Counter::default()),
+            cut: Counter::default(),
+            wait: Histogram::new(SECONDS),
+            answered_in: Histogram::new(SECONDS),
+            total: Histogram::new(SECONDS),
+            access_log,
+        }
+    }
+}
+
+impl Observer for Tally {
     fn attempted(&self, attempted: Attempted<'_>) {
         self.attempts[attempt(attempted)].inc();
     }
@@ -179,45 +250,20 @@ impl Observer for Metrics {
         self.wait.observe(event.wait.as_secs_f64());
         // Nothing is that quick: where it is zero nothing was sent, and the upstream took no time to answer it.
         if !event.upstream.is_zero() {
-            self.upstream.observe(event.upstream.as_secs_f64());
+            self.answered_in.observe(event.upstream.as_secs_f64());
         }
         self.total.observe(event.total.as_secs_f64());
-        if self.access_log {
-            log_access(event);
+        if let Some(log) = &self.access_log {
+            log.tell(&self.upstream, event);
         }
     }
 }
 
-/// One line for one exchange. Fields are what a program would count; the message says the same to people.
-fn log_access(event: &Event<'_>) {
-    let Event { method, status, refused, attempts, bytes, whole, .. } = event;
-    let path = redact_url(&event.uri.to_string());
-    let (total, wait, upstream) = (millis(event.total), millis(event.wait), millis(event.upstream));
-    let tried = Counted((*attempts).into(), "attempt");
-    let why = refused.map_or_else(String::new, |reason| format!("; refused: {reason}"));
-    let cut = if *whole || status.is_none() { "" } else { "; cut off" };
-    let status = status.map(|status| status.as_u16());
-    let got = status
-        .map_or_else(|| "ended before an answer".to_owned(), |status| format!("{status}, {}", Counted(*bytes, "byte")));
-    tracing::info!(
-        method = method.as_str(),
-        path,
-        status,
-        bytes,
-        total_ms = total,
-        wait_ms = wait,
-        attempts,
-        upstream_ms = upstream,
-        refused,
-        whole,
-        "{method} {path} {got} in {total:.1} ms: waited {wait:.1} ms, {tried}, \
-         upstream {upstream:.1} ms{why}{cut}"
-    );
-}
-
-/// Milliseconds to a tenth.
-fn millis(span: Duration) -> f64 {
-    (span.as_secs_f64() * 10_000.0).round() / 10.0
+/// An upstream as it is shown, once it is watched.
+#[derive(Debug)]
+struct Shown {
+    name: Arc<str>,
+    lane: OnceLock<Watched>,
 }
 
 /// The upstream whose lane is shown.
@@ -227,9 +273,9 @@ struct Watched {
     limits: Vec<String>,
 }
 
-/// Reads a lane when somebody asks.
+/// Reads the lanes when somebody asks.
 #[derive(Debug)]
-struct LaneCollector(Arc<OnceLock<Watched>>);
+struct LaneCollector(Arc<[Shown]>);
 
 impl Collector for LaneCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -237,76 +283,100 @@ impl Collector for LaneCollector {
         let mut gauges = Gauges(encoder);
         let help = "Log lines that were lost because nobody read them fast enough.";
         lost.encode(gauges.0.encode_descriptor("log_lines_lost", help, None, MetricType::Counter)?)?;
-        match self.0.get().and_then(|watched| Some((watched.upstream.upgrade()?, &watched.limits))) {
-            Some((upstream, limits)) => gauges.lane(&upstream.snapshot(), limits),
-            None => Ok(()),
-        }
+        let lanes = self.0.iter().filter_map(|shown| {
+            let Watched { upstream, limits } = shown.lane.get()?;
+            Some(Lane { upstream: &shown.name, now: upstream.upgrade()?.snapshot(), limits })
+        });
+        gauges.lanes(&lanes.collect::<Vec<_>>())
     }
 }
 
-/// Writes what a lane is like.
+/// What a lane is like now.
+struct Lane<'a> {
+    upstream: &'a str,
+    now: Snapshot,
+    limits: &'a [String],
+}
+
+/// Writes what lanes are like.
 struct Gauges<'a>(DescriptorEncoder<'a>);
 
 impl Gauges<'_> {
-    fn lane(&mut self, lane: &Snapshot, limits: &[String]) -> fmt::Result {
-        self.gauge("waiting", "Requests that wait for a turn.", lane.waiting as f64)?;
-        self.gauge("waiting_bytes", "Bytes that waiting requests hold.", lane.waiting_bytes as f64)?;
+    fn lanes(&mut self, lanes: &[Lane<'_>]) -> fmt::Result {
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        self.gauge(lanes, "waiting", "Requests that wait for a turn.", |lane| lane.waiting as f64)?;
+        self.gauge(lanes, "waiting_bytes", "Bytes that waiting requests hold.", |lane| lane.waiting_bytes as f64)?;
         let help = "Requests under way, from the turn to the end of the answer.";
-        self.gauge("in_flight", help, f64::from(lane.in_flight))?;
-        let hold = lane.hold.unwrap_or_default().as_secs_f64();
-        self.gauge("hold_seconds", "What is left of the pause that the upstream asked for.", hold)?;
-        let holds = ConstCounter::new(lane.holds);
-        holds.encode(self.0.encode_descriptor(
-            "holds",
-            "Pauses that the upstream asked for.",
-            None,
-            MetricType::Counter,
-        )?)?;
-        let fills =
-            |of: fn(&sopan_core::bucket::Fill) -> f64| limits.iter().map(String::as_str).zip(lane.fills.iter().map(of));
+        self.gauge(lanes, "in_flight", help, |lane| f64::from(lane.in_flight))?;
+        let help = "What is left of the pause that the upstream asked for.";
+        self.gauge(lanes, "hold_seconds", help, |lane| lane.hold.unwrap_or_default().as_secs_f64())?;
+        let help = "Pauses that the upstream asked for.";
+        let mut holds = self.0.encode_descriptor("holds", help, None, MetricType::Counter)?;
+        for lane in lanes {
+            ConstCounter::new(lane.now.holds).encode(holds.encode_family(&[("upstream", lane.upstream)])?)?;
+        }
         let help = "Requests that each limit would let go now; negative while a debt is paid off.";
-        self.family("limit_tokens", help, "limit", fills(|fill| fill.tokens))?;
+        self.family(lanes, "limit_tokens", help, "limit", |lane| fills(lane, |fill| fill.tokens))?;
         let help = "Requests that each limit would let go after a quiet time.";
-        self.family("limit_capacity", help, "limit", fills(|fill| fill.capacity))?;
-        let is = |yes: bool| f64::from(u8::from(yes));
-        let states = [
-            ("closed", is(lane.breaker == State::Closed)),
-            ("open", is(matches!(lane.breaker, State::Open { .. }))),
-            ("half_open", is(matches!(lane.breaker, State::HalfOpen { .. }))),
-        ];
-        self.family("breaker", "The state of the breaker: 1 for the one it is in.", "state", states.into_iter())
+        self.family(lanes, "limit_capacity", help, "limit", |lane| fills(lane, |fill| fill.capacity))?;
+        let help = "The state of the breaker: 1 for the one it is in.";
+        self.family(lanes, "breaker", help, "state", |lane| states(lane.now.breaker).to_vec())
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    fn gauge(&mut self, lanes: &[Lane<'_>], name: &str, help: &str, of: fn(&Snapshot) -> f64) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for lane in lanes {
+            family.encode_family(&[("upstream", lane.upstream)])?.encode_gauge(&of(&lane.now))?;
+        }
+        Ok(())
     }
 
-    fn family<'v>(
+    fn family(
         &mut self,
+        lanes: &[Lane<'_>],
         name: &str,
         help: &str,
         label: &str,
-        values: impl Iterator<Item = (&'v str, f64)>,
+        values: for<'l> fn(&'l Lane<'_>) -> Vec<(&'l str, f64)>,
     ) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (of, value) in values {
-            family.encode_family(&[(label, of)])?.encode_gauge(&value)?;
+        for lane in lanes {
+            for (of, value) in values(lane) {
+                family.encode_family(&[("upstream", lane.upstream), (label, of)])?.encode_gauge(&value)?;
+            }
         }
         Ok(())
     }
 }
 
+fn fills<'l>(lane: &'l Lane<'_>, of: fn(&Fill) -> f64) -> Vec<(&'l str, f64)> {
+    lane.limits.iter().map(String::as_str).zip(lane.now.fills.iter().map(of)).collect()
+}
+
+fn states(breaker: State) -> [(&'static str, f64); 3] {
+    let is = |yes: bool| f64::from(u8::from(yes));
+    [
+        ("closed", is(breaker == State::Closed)),
+        ("open", is(matches!(breaker, State::Open { .. }))),
+        ("half_open", is(matches!(breaker, State::HalfOpen { .. }))),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::time::Duration;
 
     use http::Method;
-    use sopan_core::bucket::Fill;
     use sopan_core::time::Instant;
 
     use super::*;
-    use crate::config::LogFormat;
-    use crate::log::tests::{after_time, written};
+
+    fn metrics() -> Arc<Metrics> {
+        Metrics::new(["shop", "mail"].map(str::to_owned), None)
+    }
 
     fn answered(status: u16) -> Outcome {
         Outcome::Answered { status: StatusCode::from_u16(status).unwrap(), retry_after: None }
@@ -377,41 +447,51 @@ mod tests {
         ];
         let ended = outcomes.iter().map(|(outcome, expected)| (Attempted::Ended(outcome), *expected));
         for (attempted, expected) in ended.chain([(Attempted::Left, "left"), (Attempted::Stale, "stale")]) {
-            let metrics = Metrics::new(false);
-            metrics.attempted(attempted);
+            let metrics = metrics();
+            metrics.observer(1).attempted(attempted);
             let text = metrics.text();
             for other in ATTEMPTS {
                 let count = u8::from(other == expected);
-                check_lines(&text, &[&format!("sopan_attempts_total{{outcome=\"{other}\"}} {count}")]);
+                let line = |upstream, count| {
+                    format!("sopan_attempts_total{{upstream=\"{upstream}\",outcome=\"{other}\"}} {count}")
+                };
+                check_lines(&text, &[&line("mail", count), &line("shop", 0)]);
             }
         }
     }
 
     #[test]
-    fn exchanges_are_counted_by_what_became_of_them() {
-        let metrics = Metrics::new(false);
-        metrics.ended(&event(200));
-        metrics.ended(&Event { whole: false, ..event(200) });
-        metrics.ended(&Event { refused: Some("queue-full"), attempts: 0, upstream: Duration::ZERO, ..event(503) });
-        metrics.ended(&event(999));
-        metrics.ended(&Event { status: None, whole: false, ..event(200) });
+    fn exchanges_are_counted_by_upstream_and_by_what_became_of_them() {
+        let metrics = metrics();
+        let shop = metrics.observer(0);
+        shop.ended(&event(200));
+        shop.ended(&Event { whole: false, ..event(200) });
+        shop.ended(&Event { refused: Some("queue-full"), attempts: 0, upstream: Duration::ZERO, ..event(503) });
+        shop.ended(&event(999));
+        shop.ended(&Event { status: None, whole: false, ..event(200) });
+        metrics.none().ended(&Event { refused: Some("no-route"), ..event(404) });
         let text = metrics.text();
         check_form(&text);
         check_lines(
             &text,
             &[
-                "sopan_exchanges_total{status=\"2xx\"} 2",
-                "sopan_exchanges_total{status=\"5xx\"} 2",
-                "sopan_refusals_total{reason=\"queue-full\"} 1",
-                "sopan_refusals_total{reason=\"wait-too-long\"} 0",
-                "sopan_exchanges_total{status=\"none\"} 1",
-                "sopan_cut_off_total 2",
-                "sopan_wait_seconds_bucket{le=\"0.25\"} 0",
-                "sopan_wait_seconds_bucket{le=\"0.5\"} 5",
-                "sopan_upstream_seconds_bucket{le=\"0.01\"} 0",
-                "sopan_upstream_seconds_bucket{le=\"0.025\"} 4",
-                "sopan_upstream_seconds_count 4",
-                "sopan_exchange_seconds_count 5",
+                "sopan_exchanges_total{upstream=\"shop\",status=\"2xx\"} 2",
+                "sopan_exchanges_total{upstream=\"shop\",status=\"5xx\"} 2",
+                "sopan_exchanges_total{upstream=\"shop\",status=\"none\"} 1",
+                "sopan_exchanges_total{upstream=\"mail\",status=\"2xx\"} 0",
+                "sopan_exchanges_total{upstream=\"none\",status=\"4xx\"} 1",
+                "sopan_refusals_total{upstream=\"shop\",reason=\"queue-full\"} 1",
+                "sopan_refusals_total{upstream=\"shop\",reason=\"wait-too-long\"} 0",
+                "sopan_refusals_total{upstream=\"none\",reason=\"no-route\"} 1",
+                "sopan_cut_off_total{upstream=\"shop\"} 2",
+                "sopan_cut_off_total{upstream=\"mail\"} 0",
+                "sopan_wait_seconds_bucket{le=\"0.25\",upstream=\"shop\"} 0",
+                "sopan_wait_seconds_bucket{le=\"0.5\",upstream=\"shop\"} 5",
+                "sopan_upstream_seconds_bucket{le=\"0.01\",upstream=\"shop\"} 0",
+                "sopan_upstream_seconds_bucket{le=\"0.025\",upstream=\"shop\"} 4",
+                "sopan_upstream_seconds_count{upstream=\"shop\"} 4",
+                "sopan_exchange_seconds_count{upstream=\"shop\"} 5",
+                "sopan_exchange_seconds_count{upstream=\"none\"} 1",
                 &format!("sopan_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
             ],
         );
@@ -419,37 +499,41 @@ mod tests {
 
     #[test]
     fn counters_stand_in_the_same_order_in_every_run() {
-        let text = Metrics::new(false).text();
-        let in_order = |name: &str, label: &str, values: &[&str]| {
+        let text = metrics().text();
+        let in_order = |name: &str, upstreams: &[&str], label: &str, values: &[&str]| {
             let shown: Vec<_> = text.lines().filter(|line| line.starts_with(name)).collect();
-            let expected: Vec<_> = values.iter().map(|value| format!("{name}{{{label}=\"{value}\"}} 0")).collect();
-            assert_eq!(shown, expected);
+            let of = |upstream| {
+                values.iter().map(move |value| format!("{name}{{upstream=\"{upstream}\",{label}=\"{value}\"}} 0"))
+            };
+            assert_eq!(shown, upstreams.iter().flat_map(of).collect::<Vec<_>>());
         };
-        in_order("sopan_attempts_total", "outcome", &ATTEMPTS);
-        in_order("sopan_exchanges_total", "status", &CLASSES);
-        in_order("sopan_refusals_total", "reason", &REASONS);
+        in_order("sopan_attempts_total", &["shop", "mail"], "outcome", &ATTEMPTS);
+        in_order("sopan_exchanges_total", &["shop", "mail", "none"], "status", &CLASSES);
+        in_order("sopan_refusals_total", &["shop", "mail", "none"], "reason", &REASONS);
     }
 
-    /// A registry that shows this lane.
-    fn shown(lane: Snapshot, limits: &[&str]) -> String {
+    /// A registry that shows these lanes.
+    fn shown(lanes: &[(&'static str, &Snapshot, &[&str])]) -> String {
         #[derive(Debug)]
-        struct Fixed(Snapshot, Vec<String>);
+        struct Fixed(Vec<(&'static str, Snapshot, Vec<String>)>);
         impl Collector for Fixed {
             fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-                Gauges(encoder).lane(&self.0, &self.1)
+                let lanes = self.0.iter().map(|(upstream, now, limits)| Lane { upstream, now: now.clone(), limits });
+                Gauges(encoder).lanes(&lanes.collect::<Vec<_>>())
             }
         }
+        let owned = |limits: &[&str]| limits.iter().map(ToString::to_string).collect();
+        let lanes = lanes.iter().map(|(name, lane, limits)| (*name, (*lane).clone(), owned(limits))).collect();
         let mut registry = Registry::with_prefix("sopan");
-        let limits = limits.iter().map(ToString::to_string).collect();
-        registry.register_collector(Box::new(Fixed(lane, limits)));
+        registry.register_collector(Box::new(Fixed(lanes)));
         let mut text = String::new();
         text::encode(&mut text, &registry).unwrap();
         text
     }
 
     #[test]
-    fn a_lane_is_shown_as_it_is() {
-        let lane = Snapshot {
+    fn lanes_are_shown_as_they_are() {
+        let shop = Snapshot {
             waiting: 7,
             waiting_bytes: 3500,
             in_flight: 3,
@@ -458,90 +542,38 @@ mod tests {
             breaker: State::HalfOpen { free: 1 },
             fills: vec![Fill { tokens: -0.5, capacity: 19.0 }, Fill { tokens: 4000.0, capacity: 5000.0 }],
         };
-        let text = shown(lane.clone(), &["10/s burst 20", "5000 per 1h"]);
+        let mail = Snapshot { hold: None, breaker: State::Open { until: Instant::NEVER }, ..shop.clone() };
+        let text = shown(&[("shop", &shop, &["10/s burst 20", "5000 per 1h"]), ("mail", &mail, &[])]);
         check_form(&text);
         check_lines(
             &text,
             &[
-                "sopan_waiting 7.0",
-                "sopan_waiting_bytes 3500.0",
-                "sopan_in_flight 3.0",
-                "sopan_hold_seconds 1.5",
-                "sopan_holds_total 2",
-                "sopan_limit_tokens{limit=\"10/s burst 20\"} -0.5",
-                "sopan_limit_tokens{limit=\"5000 per 1h\"} 4000.0",
-                "sopan_limit_capacity{limit=\"5000 per 1h\"} 5000.0",
-                "sopan_breaker{state=\"closed\"} 0.0",
-                "sopan_breaker{state=\"open\"} 0.0",
-                "sopan_breaker{state=\"half_open\"} 1.0",
+                "sopan_waiting{upstream=\"shop\"} 7.0",
+                "sopan_waiting{upstream=\"mail\"} 7.0",
+                "sopan_waiting_bytes{upstream=\"shop\"} 3500.0",
+                "sopan_in_flight{upstream=\"shop\"} 3.0",
+                "sopan_hold_seconds{upstream=\"shop\"} 1.5",
+                "sopan_hold_seconds{upstream=\"mail\"} 0.0",
+                "sopan_holds_total{upstream=\"shop\"} 2",
+                "sopan_holds_total{upstream=\"mail\"} 2",
+                "sopan_limit_tokens{upstream=\"shop\",limit=\"10/s burst 20\"} -0.5",
+                "sopan_limit_tokens{upstream=\"shop\",limit=\"5000 per 1h\"} 4000.0",
+                "sopan_limit_capacity{upstream=\"shop\",limit=\"5000 per 1h\"} 5000.0",
+                "sopan_breaker{upstream=\"shop\",state=\"closed\"} 0.0",
+                "sopan_breaker{upstream=\"shop\",state=\"open\"} 0.0",
+                "sopan_breaker{upstream=\"shop\",state=\"half_open\"} 1.0",
+                "sopan_breaker{upstream=\"mail\",state=\"open\"} 1.0",
             ],
         );
-        let text = shown(Snapshot { hold: None, breaker: State::Open { until: Instant::NEVER }, ..lane }, &[]);
-        check_form(&text);
-        check_lines(&text, &["sopan_hold_seconds 0.0", "sopan_breaker{state=\"open\"} 1.0"]);
     }
 
     #[test]
     fn before_an_upstream_is_watched_and_after_it_is_gone_its_lane_is_not_shown() {
-        let metrics = Metrics::new(false);
+        let metrics = metrics();
         check_form(&metrics.text());
-        metrics.watch(Weak::new(), vec!["10/s".to_owned()]);
+        metrics.watch(1, Weak::new(), vec!["10/s".to_owned()]);
         let text = metrics.text();
         check_form(&text);
         assert!(!text.contains("sopan_waiting") && text.contains("sopan_log_lines_lost_total 0"));
-    }
-
-    #[test]
-    fn an_exchange_is_a_line_in_the_access_log_without_its_secrets() {
-        for (event, line) in [
-            (
-                event(200),
-                "GET /api/v1/orders?page=…&key=… 200, 5120 bytes in 312.4 ms: waited 300.1 ms, 2 attempts, upstream 12.3 ms",
-            ),
-            (
-                Event { refused: Some("queue-full"), attempts: 0, ..event(503) },
-                "GET /api/v1/orders?page=…&key=… 503, 5120 bytes in 312.4 ms: waited 300.1 ms, 0 attempts, \
-                 upstream 12.3 ms; refused: queue-full",
-            ),
-            (
-                Event { whole: false, attempts: 1, bytes: 1, ..event(200) },
-                "GET /api/v1/orders?page=…&key=… 200, 1 byte in 312.4 ms: waited 300.1 ms, 1 attempt, \
-                 upstream 12.3 ms; cut off",
-            ),
-            (
-                Event { status: None, whole: false, attempts: 0, bytes: 0, upstream: Duration::ZERO, ..event(200) },
-                "GET /api/v1/orders?page=…&key=… ended before an answer in 312.4 ms: waited 300.1 ms, 0 attempts, \
-                 upstream 0.0 ms",
-            ),
-        ] {
-            let log = written(LogFormat::Text, false, || Metrics::new(true).ended(&event));
-            assert_eq!(after_time(&log), format!("INFO {line}\n"));
-            assert_eq!(written(LogFormat::Text, false, || Metrics::new(false).ended(&event)), "");
-        }
-    }
-
-    #[test]
-    fn the_access_log_has_fields_for_programs() {
-        let event = Event { refused: Some("queue-full"), ..event(503) };
-        let log = written(LogFormat::Json, false, || Metrics::new(true).ended(&event));
-        let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&log).unwrap();
-        assert!(object.remove("timestamp").is_some() && object.remove("message").is_some());
-        let expected = serde_json::json!({
-            "level": "INFO",
-            "method": "GET",
-            "path": "/api/v1/orders?page=…&key=…",
-            "status": 503,
-            "bytes": 5120,
-            "total_ms": 312.4,
-            "wait_ms": 300.1,
-            "attempts": 2,
-            "upstream_ms": 12.3,
-            "refused": "queue-full",
-            "whole": true,
-        });
-        assert_eq!(serde_json::Value::from(object), expected);
-        let log =
-            written(LogFormat::Json, false, || Metrics::new(true).ended(&Event { refused: None, ..event.clone() }));
-        assert!(!log.contains("refused"), "{log}");
     }
 }

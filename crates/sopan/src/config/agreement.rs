@@ -99,7 +99,7 @@ fn the_example_says_every_key_and_changes_nothing() {
         assert!(example().contains(&format!("{}: {}\n", setting.key, setting.example())), "{}", setting.key);
     }
     // Those behind a # are right too.
-    let all = example().lines().map(|line| uncommented(line)).collect::<Vec<_>>().join("\n");
+    let all = example().lines().map(uncommented).collect::<Vec<_>>().join("\n");
     let file = File::of(Source { path: "all.yaml".to_owned(), text: all });
     assert_eq!(file.problems, []);
 }

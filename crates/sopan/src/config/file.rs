@@ -175,7 +175,7 @@ impl Reader {
                 }
                 _ => {
                     let inner = &[UPSTREAMS, DEFAULTS];
-                    self.entry(Part { section: Section::Program, layer: &mut program, inner }, key, node);
+                    self.entry(&mut Part { section: Section::Program, layer: &mut program, inner }, key, node);
                 }
             }
         }
@@ -229,7 +229,7 @@ impl Reader {
             Some(section) if !(is_word && table::find(Section::Upstream, &key.text).is_some()) => {
                 let path = format!("{}.{}", layer.path, key.text);
                 for (key, node) in self.entries(node, &path, &key.span) {
-                    self.entry(Part { section, layer, inner: &[] }, key, node);
+                    self.entry(&mut Part { section, layer, inner: &[] }, key, node);
                 }
                 // Whoever settles how it is means that it is.
                 if let (Some(switch), Some(section)) = (table::find(Section::Upstream, &key.text), Some(section))
@@ -238,12 +238,12 @@ impl Reader {
                     layer.values.push(Value::one(switch, Item::new("on", Place::File(key.span.clone()))));
                 }
             }
-            _ => self.entry(Part { section: Section::Upstream, layer, inner: &INNER }, key, node),
+            _ => self.entry(&mut Part { section: Section::Upstream, layer, inner: &INNER }, key, node),
         }
     }
 
     /// A key that must be a setting.
-    fn entry(&mut self, part: Part<'_>, key: &Key, node: &Node) {
+    fn entry(&mut self, part: &mut Part<'_>, key: &Key, node: &Node) {
         match table::find(part.section, &key.text) {
             Some(setting) => {
                 let name = part.layer.name(setting);
@@ -251,7 +251,7 @@ impl Reader {
                     part.layer.values.push(value);
                 }
             }
-            None => self.unknown(&part, key),
+            None => self.unknown(part, key),
         }
     }
 

@@ -1,13 +1,11 @@
 //! Settings of the proxy: flags and a file as what `sopan serve` does, or everything that is wrong with them.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use http::HeaderName;
-use sopan_core::policy::{Limit, show_duration};
-use sopan_core::safety::{HostName, Hosts};
+use sopan_core::safety::Hosts;
 use sopan_engine::{Settings, Target};
 
 use super::LogFormat;
@@ -18,6 +16,7 @@ use super::layer::Layer;
 use super::problem::{Place, Problem, Wrong};
 use super::resolve::{Resolved, is_of_upstream};
 use super::setting::Section;
+use crate::serve::Route;
 
 /// What `sopan serve` does.
 #[derive(Debug, Clone)]
@@ -48,49 +47,11 @@ pub(crate) struct Serve {
 /// One upstream, and which requests it takes.
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
+    /// As the log and the metrics call it; never `none`, which stands for no upstream.
     pub(crate) name: String,
     pub(crate) route: Route,
     pub(crate) settings: Settings,
     pub(crate) client_by: ClientBy,
-}
-
-/// Which requests an upstream takes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Route {
-    /// All that no other does.
-    Any,
-    /// Those for this path and all below it.
-    Path(String),
-    /// Those for this host.
-    Host(HostName),
-}
-
-impl Route {
-    /// Reads a path or a host.
-    ///
-    /// # Errors
-    /// Neither, or a path that no request can have.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        if text.starts_with('/') {
-            let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\\\"<>".contains(&byte);
-            let path = text.trim_end_matches('/');
-            let is_path = path.bytes().all(is_plain) && !path.contains("//");
-            let climbs = path.split('/').any(|segment| matches!(segment, "." | ".."));
-            return match path {
-                "" => Err(format!("`{text}` is every path; leave the route away to take what no other upstream takes")),
-                path if is_path && !climbs => Ok(Self::Path(path.to_owned())),
-                _ => Err(format!(
-                    "`{text}` is not a path that requests have; write for example /shop, without a query, blanks, .. or //"
-                )),
-            };
-        }
-        let host = HostName::parse(text).ok_or_else(|| {
-            format!(
-                "`{text}` is neither a path nor a host; write for example /shop, or shop.example.com without a port"
-            )
-        })?;
-        Ok(Self::Host(host))
-    }
 }
 
 /// By what clients are told apart, for fairness between them.
@@ -279,69 +240,4 @@ fn leads_to(upstream: &Target, listen: SocketAddr) -> bool {
         listens == *ip || listens.is_unspecified() && ip.is_loopback() && (listens.is_ipv6() || ip.is_ipv4())
     };
     upstream.port() == listen.port() && leads.iter().any(takes)
-}
-
-impl Served {
-    /// Its limits as they are written, rates before quotas: the order in which a lane tells how full they are.
-    pub(crate) fn limits(&self) -> Vec<String> {
-        self.in_order().map(ToString::to_string).collect()
-    }
-
-    fn in_order(&self) -> impl Iterator<Item = &Limit> {
-        let (rates, quotas): (Vec<_>, Vec<_>) =
-            self.settings.lane.limits.iter().partition(|limit| matches!(limit, Limit::Rate(_)));
-        rates.into_iter().chain(quotas)
-    }
-
-    /// What is in force. `listening` is the address that was really taken; `at_once` says for each of the limits how many it
-    /// lets go after a quiet time.
-    pub(crate) fn in_force(&self, listening: SocketAddr, admin: Option<SocketAddr>, at_once: &[u64]) -> InForce<'_> {
-        let lane = &self.settings.lane;
-        let shown: Vec<_> = self.in_order().zip(at_once).map(|(limit, n)| left_of(limit, *n)).collect();
-        InForce {
-            listen: format!("http://{listening}"),
-            upstream: &self.settings.target,
-            limits: if shown.is_empty() { "unlimited".to_owned() } else { shown.join(", ") },
-            max_in_flight: lane.max_in_flight,
-            waiting_max: lane.waiting_max,
-            wait_max: lane.wait_max.map_or_else(|| "unlimited".to_owned(), show_duration),
-            max_retries: self.settings.retry.max_retries,
-            breaker: if self.settings.breaker.on { "on" } else { "off" },
-            admin: admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}")),
-        }
-    }
-}
-
-/// A limit with what the headroom leaves of its burst: `10/s burst 20 (19 at once)`.
-fn left_of(limit: &Limit, at_once: u64) -> String {
-    match limit {
-        Limit::Rate(rate) if rate.burst() > 1 => format!("{limit} ({at_once} at once)"),
-        Limit::Rate(_) | Limit::Quota(_) => limit.to_string(),
-    }
-}
-
-/// What `sopan serve` keeps to, for its first line in the log.
-#[derive(Debug)]
-pub(crate) struct InForce<'a> {
-    pub(crate) listen: String,
-    pub(crate) upstream: &'a Target,
-    pub(crate) limits: String,
-    pub(crate) max_in_flight: Option<u32>,
-    pub(crate) waiting_max: u32,
-    pub(crate) wait_max: String,
-    pub(crate) max_retries: u32,
-    pub(crate) breaker: &'static str,
-    pub(crate) admin: String,
-}
-
-impl fmt::Display for InForce<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listen, upstream, limits, waiting_max, wait_max, max_retries, breaker, admin, .. } = self;
-        write!(f, "listening on {listen} for {upstream}; limits {limits}")?;
-        if let Some(max) = self.max_in_flight {
-            write!(f, "; max_in_flight {max}")?;
-        }
-        write!(f, "; waiting_max {waiting_max}; wait_max {wait_max}; max_retries {max_retries}; breaker {breaker}")?;
-        write!(f, "; admin {admin}")
-    }
 }

@@ -120,7 +120,7 @@ fn serve_in_front_of(api: SocketAddr, limit: &str) -> anyhow::Result<(SocketAddr
     let settings = config::demo_proxy(api, limit)?;
     let (tell, told) = channel::channel();
     let running = Running::start("demo-sopan", move |end| {
-        let metrics = admin::Metrics::new(settings.access_log);
+        let metrics = admin::Metrics::new(settings.upstreams.iter().map(|served| served.name.clone()), None);
         let ready = tell.clone();
         let served = serve::run_within(settings, metrics, end, move |address| drop(ready.send(Ok(address))));
         // Nobody listens any more where it has started; it fails only before that.

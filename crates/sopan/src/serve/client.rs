@@ -4,16 +4,22 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
 use std::net::{IpAddr, SocketAddr};
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use sopan_core::queue::ClientId;
 
 use crate::config::ClientBy;
 
 /// Tells clients apart. What they send is kept as a hash with a key of this process, never as such.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Clients {
-    by: ClientBy,
     hasher: RandomState,
+}
+
+/// What a connection says of whose its requests are, made once, whichever upstreams they go to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Connected {
+    address: ClientId,
+    number: u64,
 }
 
 /// The spaces of identities, so that no address is taken for a connection's number.
@@ -23,16 +29,9 @@ const CONNECTION: u128 = 3 << 64;
 const FIELD: u128 = 4 << 64;
 
 impl Clients {
-    pub(super) fn new(by: ClientBy) -> Self {
-        Self { by, hasher: RandomState::new() }
-    }
-
-    /// The client of every request of a connection, unless each is to be looked at.
-    pub(super) fn of_connection(&self, peer: SocketAddr, number: u64) -> ClientId {
-        match self.by {
-            ClientBy::Connection => ClientId(CONNECTION | u128::from(number)),
-            ClientBy::Ip | ClientBy::Header(_) => self.of_address(peer.ip()),
-        }
+    /// A connection, which no other has the number of.
+    pub(super) fn connected(&self, peer: SocketAddr, number: u64) -> Connected {
+        Connected { address: self.of_address(peer.ip()), number }
     }
 
     /// IPv4 and its mapping into IPv6 are the same client.
@@ -43,10 +42,17 @@ impl Clients {
         }
     }
 
-    /// The client of a request: by its field, if clients are told apart by one and it has it, else by its connection.
-    pub(super) fn of_request(&self, fields: &HeaderMap, connection: ClientId) -> ClientId {
-        let ClientBy::Header(name) = &self.by else { return connection };
-        fields.get(name).map_or(connection, |value| ClientId(FIELD | self.hash((name.as_str(), value.as_bytes()))))
+    /// The client of a request. One without the field that tells clients apart is its address's.
+    pub(super) fn of_request(&self, by: &ClientBy, fields: &HeaderMap, connection: Connected) -> ClientId {
+        let of_field = |name: &HeaderName| {
+            let value = fields.get(name)?.as_bytes();
+            Some(ClientId(FIELD | self.hash((name.as_str(), value))))
+        };
+        match by {
+            ClientBy::Ip => connection.address,
+            ClientBy::Connection => ClientId(CONNECTION | u128::from(connection.number)),
+            ClientBy::Header(name) => of_field(name).unwrap_or(connection.address),
+        }
     }
 
     fn hash(&self, what: impl Hash) -> u128 {
@@ -60,9 +66,11 @@ mod tests {
 
     #[test]
     fn an_address_is_one_client_whatever_its_ports_and_connections() {
-        let by_ip = Clients::new(ClientBy::Ip);
-        let by_connection = Clients::new(ClientBy::Connection);
-        let id = |clients: &Clients, peer: &str, number| clients.of_connection(peer.parse().unwrap(), number);
+        let clients = Clients::default();
+        let (by_ip, by_connection) = (ClientBy::Ip, ClientBy::Connection);
+        let id = |by: &ClientBy, peer: &str, number| {
+            clients.of_request(by, &HeaderMap::new(), clients.connected(peer.parse().unwrap(), number))
+        };
         assert_eq!(id(&by_ip, "10.0.0.1:1", 1), id(&by_ip, "10.0.0.1:2", 2));
         assert_eq!(id(&by_ip, "10.0.0.1:1", 1), id(&by_ip, "[::ffff:10.0.0.1]:1", 1));
         assert_ne!(id(&by_ip, "10.0.0.1:1", 1), id(&by_ip, "10.0.0.2:1", 1));
@@ -73,14 +81,14 @@ mod tests {
 
     #[test]
     fn a_field_tells_clients_apart_and_without_it_the_address_does() {
-        let team = http::HeaderName::from_static("x-team");
-        let clients = Clients::new(ClientBy::Header(team.clone()));
-        let connection = clients.of_connection("10.0.0.1:1".parse().unwrap(), 1);
+        let team = HeaderName::from_static("x-team");
+        let (clients, by) = (Clients::default(), ClientBy::Header(team.clone()));
+        let connection = clients.connected("10.0.0.1:1".parse().unwrap(), 1);
         let of = |value: Option<&str>| {
             let fields = value.map(|v| (team.clone(), v.parse().unwrap())).into_iter().collect();
-            clients.of_request(&fields, connection)
+            clients.of_request(&by, &fields, connection)
         };
-        assert_eq!(of(None), connection);
+        assert_eq!(of(None), clients.of_request(&ClientBy::Ip, &HeaderMap::new(), connection));
         assert_eq!(of(Some("a")), of(Some("a")));
         assert_ne!(of(Some("a")), of(Some("b")));
     }

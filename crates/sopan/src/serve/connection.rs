@@ -8,24 +8,26 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
+use http::request::Parts;
 use parking_lot::Mutex;
-use sopan_core::queue::ClientId;
 use sopan_core::safety::Hosts;
 use sopan_core::time::Instant;
 use sopan_engine::Upstream;
 use sopan_engine::clock::{Clock, Watchdog};
+use sopan_engine::exchange::Nowhere;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::coop::unconstrained;
 
-use super::client::Clients;
+use super::client::{Clients, Connected};
 use super::drain::Drain;
 use super::inbox::Inbox;
 use super::io::Socket;
 use super::phase::{Phase, Timeouts};
+use super::route::Routes;
 use super::tunnel::pass_through;
 use super::wire::{End, Wire};
-use crate::config;
+use crate::config::{self, ClientBy};
 
 /// How long a client that is still sending has to read its answer.
 const LINGER_MAX: Duration = Duration::from_secs(2);
@@ -33,7 +35,9 @@ const LINGER_MAX: Duration = Duration::from_secs(2);
 /// What all connections of a listener share.
 #[derive(Debug)]
 pub(super) struct Door {
-    upstream: Arc<Upstream>,
+    routes: Routes,
+    upstreams: Vec<Behind>,
+    nowhere: Nowhere,
     clients: Clients,
     hosts: Hosts,
     timeouts: Timeouts,
@@ -42,12 +46,37 @@ pub(super) struct Door {
     connections: AtomicU64,
 }
 
+/// An upstream behind a door.
+#[derive(Debug)]
+pub(super) struct Behind {
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) client_by: ClientBy,
+}
+
 impl Door {
-    pub(super) fn new(settings: &config::Serve, upstream: Arc<Upstream>, clock: Clock, drain: Arc<Drain>) -> Self {
-        let clients = Clients::new(settings.upstreams[0].client_by.clone());
+    /// `upstreams` in the order of the settings.
+    pub(super) fn new(
+        settings: &config::Serve,
+        upstreams: Vec<Arc<Upstream>>,
+        nowhere: Nowhere,
+        clock: Clock,
+        drain: Arc<Drain>,
+    ) -> Self {
+        let routes = Routes::new(settings.upstreams.iter().map(|served| &served.route));
+        let by = settings.upstreams.iter().map(|served| served.client_by.clone());
+        let upstreams = upstreams.into_iter().zip(by).map(|(upstream, client_by)| Behind { upstream, client_by });
         let timeouts = Timeouts { header: settings.header_timeout, idle: settings.idle_timeout };
-        let hosts = settings.hosts.clone();
-        Self { upstream, clients, hosts, timeouts, clock, drain, connections: AtomicU64::new(0) }
+        Self {
+            hosts: let_in(&settings.hosts, &routes),
+            routes,
+            upstreams: upstreams.collect(),
+            nowhere,
+            clients: Clients::default(),
+            timeouts,
+            clock,
+            drain,
+            connections: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn now(&self) -> Instant {
@@ -62,18 +91,30 @@ impl Door {
         &self.clients
     }
 
-    /// Whose a new connection is, as far as that decides whose its requests are.
-    pub(super) fn client_of(&self, peer: SocketAddr) -> ClientId {
-        self.clients.of_connection(peer, self.connections.fetch_add(1, Relaxed))
+    /// A new connection, as far as it decides whose its requests are.
+    pub(super) fn connected(&self, peer: SocketAddr) -> Connected {
+        self.clients.connected(peer, self.connections.fetch_add(1, Relaxed))
     }
 
     pub(super) fn hosts(&self) -> &Hosts {
         &self.hosts
     }
 
-    pub(super) fn upstream(&self) -> &Arc<Upstream> {
-        &self.upstream
+    /// The upstream that takes a request; none if none does.
+    pub(super) fn route(&self, request: &Parts) -> Option<&Behind> {
+        self.upstreams.get(self.routes.find(request)?)
     }
+
+    pub(super) fn nowhere(&self) -> &Nowhere {
+        &self.nowhere
+    }
+}
+
+/// Whoever is asked for by the name of a route may be asked by it. Where any name will do, and none was given, it still does.
+fn let_in(hosts: &Hosts, routes: &Routes) -> Hosts {
+    let takes_any = hosts.is_open && hosts.names.is_empty();
+    let routes = routes.hosts().filter(|_| !takes_any);
+    Hosts { names: hosts.names.iter().chain(routes).cloned().collect(), ..*hosts }
 }
 
 /// A connection on its way to a worker.
@@ -148,5 +189,30 @@ async fn requests(door: &Arc<Door>, socket: &Arc<Socket>, inbox: &Arc<Mutex<Inbo
 async fn linger(socket: &Socket, inbox: &Mutex<Inbox>) {
     if socket.end_writing().is_ok() {
         let _ = tokio::time::timeout(LINGER_MAX, poll_fn(|cx| inbox.lock().poll_rest(cx))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sopan_core::safety::HostName;
+
+    use super::*;
+    use crate::serve::Route;
+
+    #[test]
+    fn by_the_names_of_routes_requests_are_let_in_and_nobody_is_kept_out() {
+        let name = |name| HostName::parse(name).unwrap();
+        let routes = Routes::new(&[Route::Any, Route::Host(name("shop.test"))]);
+        let (app, shop) = (|| name("app.test"), || name("shop.test"));
+        for (names, is_open, expected) in [
+            (vec![], false, vec![shop()]),
+            (vec![app()], false, vec![app(), shop()]),
+            (vec![app()], true, vec![app(), shop()]),
+            // Any host will do, which a name would change.
+            (vec![], true, vec![]),
+        ] {
+            let hosts = let_in(&Hosts { names, is_open }, &routes);
+            assert_eq!(hosts, Hosts { names: expected, is_open });
+        }
     }
 }

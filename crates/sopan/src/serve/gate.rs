@@ -1,24 +1,27 @@
-//! Who gets in, and what is told of whoever does?
+//! Who gets in, and where does it go?
 //!
-//! The decision is the core's ([`Hosts::admit`]). A request that it denies goes down the same line as all others, to be
-//! answered, counted and logged there, and no further than to its beginning.
+//! The first decision is the core's ([`Hosts::admit`]), the second the routes'. What does not get in, and what no upstream
+//! takes, is answered, counted and logged by [`Nowhere`](sopan_engine::exchange::Nowhere).
 
 use std::net::IpAddr;
 
 use http::header::{HOST, HeaderValue};
 use http::request::Parts;
-use sopan_core::safety::Hosts;
+use sopan_core::safety::{Denied, Hosts};
 use sopan_engine::exchange::Hop;
 
-/// What the line is told of the hop that a request came over. `known`: the host of the connection's last request, if that
-/// was let in.
-pub(super) fn hop(hosts: &Hosts, peer: IpAddr, known: Option<&HeaderValue>, request: &Parts) -> Hop {
+/// The hop that a request came over.
+pub(super) fn hop(peer: IpAddr, request: &Parts) -> Hop {
+    Hop { peer: Some(peer), base: request.headers.get(HOST).cloned() }
+}
+
+/// Whether it gets in. `known`: the host of the connection's last request, if that was let in.
+pub(super) fn admit(hosts: &Hosts, known: Option<&HeaderValue>, request: &Parts) -> Result<(), Denied> {
     let authority = request.uri.authority().map(|authority| authority.as_str());
     let base = request.headers.get(HOST);
-    let admitted = if authority.is_none() && base.is_some() && base == known {
+    if authority.is_none() && base.is_some() && base == known {
         hosts.admit_page(None, &request.headers)
     } else {
         hosts.admit(authority, &request.headers)
-    };
-    Hop { peer: Some(peer), base: base.cloned(), denied: admitted.err() }
+    }
 }

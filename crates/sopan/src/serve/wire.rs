@@ -17,13 +17,13 @@ use http_body_util::Full;
 use parking_lot::Mutex;
 use sopan_core::h1::framer::{Framer, Framing, NotAsTold, SLICES_MAX};
 use sopan_core::h1::request::{BadRequest, Incoming};
-use sopan_core::queue::ClientId;
 use sopan_core::safety::Denied;
-use sopan_engine::Interims;
 use sopan_engine::body::Source;
-use sopan_engine::exchange::{self, Answer, Inbound, Tunnel};
+use sopan_engine::exchange::{self, Answer, Astray, Inbound, Tunnel};
+use sopan_engine::{Interims, Upstream};
 
 use super::answer::{self, Asked};
+use super::client::Connected;
 use super::connection::Door;
 use super::gate;
 use super::inbox::{ClientBody, Inbox};
@@ -45,18 +45,20 @@ pub(super) struct Wire<'a> {
     door: &'a Door,
     socket: &'a Arc<Socket>,
     inbox: Arc<Mutex<Inbox>>,
-    client: ClientId,
+    connected: Connected,
     peer: SocketAddr,
     /// By what name the client knows sopan, if it was let in by that.
     base: Option<HeaderValue>,
+    /// Which upstream has the request.
+    upstream: Option<&'a Upstream>,
     interims: Interims,
     framer: Framer,
 }
 
 impl<'a> Wire<'a> {
     pub(super) fn new(door: &'a Door, socket: &'a Arc<Socket>, inbox: Arc<Mutex<Inbox>>, peer: SocketAddr) -> Self {
-        let (client, base, interims, framer) = (door.client_of(peer), None, Interims::default(), Framer::default());
-        Self { door, socket, inbox, client, peer, base, interims, framer }
+        let (connected, interims, framer) = (door.connected(peer), Interims::default(), Framer::default());
+        Self { door, socket, inbox, connected, peer, base: None, upstream: None, interims, framer }
     }
 
     /// Serves one request after the other.
@@ -103,18 +105,24 @@ impl<'a> Wire<'a> {
     async fn answer(&mut self, incoming: Incoming) -> io::Result<Answer> {
         let Incoming { request, decoder, expects_continue, .. } = incoming;
         let (parts, ()) = request.into_parts();
-        let client = self.door.clients().of_request(&parts.headers, self.client);
         let interims = (parts.version == Version::HTTP_11).then(|| self.interims.clone());
         let source = if decoder.is_done() {
             Source::Empty
         } else {
             Source::Stream(Box::pin(ClientBody::new(Arc::clone(&self.inbox), decoder, expects_continue)))
         };
-        let hop = gate::hop(self.door.hosts(), self.peer.ip(), self.base.as_ref(), &parts);
-        self.base = hop.base.clone().filter(|_| hop.denied != Some(Denied::Host));
-        let hop = Some(hop);
-        let inbound = Inbound { request: Request::from_parts(parts, source), client, weight: 1, interims, hop };
-        let mut call = pin!(exchange::call(self.door.upstream(), inbound));
+        let hop = gate::hop(self.peer.ip(), &parts);
+        let admitted = gate::admit(self.door.hosts(), self.base.as_ref(), &parts);
+        self.base = hop.base.clone().filter(|_| admitted != Err(Denied::Host));
+        let behind = admitted.map_err(Astray::Denied).and_then(|()| self.door.route(&parts).ok_or(Astray::NoRoute));
+        self.upstream = behind.ok().map(|behind| &*behind.upstream);
+        let behind = match behind {
+            Ok(behind) => behind,
+            Err(why) => return Ok(self.door.nowhere().answer(parts, why)),
+        };
+        let client = self.door.clients().of_request(&behind.client_by, &parts.headers, self.connected);
+        let (request, hop) = (Request::from_parts(parts, source), Some(hop));
+        let mut call = pin!(exchange::call(&behind.upstream, Inbound { request, client, weight: 1, interims, hop }));
         poll_fn(|cx| {
             loop {
                 if let Poll::Ready(answer) = call.as_mut().poll(cx) {
@@ -136,8 +144,8 @@ impl<'a> Wire<'a> {
     /// The next interim answer, its links leading back here.
     fn interim(&self) -> Option<Response<()>> {
         let mut interim = self.interims.take()?;
-        if let Some(base) = &self.base {
-            self.door.upstream().lead_back(interim.headers_mut(), base);
+        if let (Some(base), Some(upstream)) = (&self.base, self.upstream) {
+            upstream.lead_back(interim.headers_mut(), base);
         }
         Some(interim)
     }
@@ -174,7 +182,7 @@ impl<'a> Wire<'a> {
     /// Answers what cannot be read as a request, which is the last of its connection.
     async fn refuse(&mut self, bad: BadRequest) -> End {
         self.socket.phase.request();
-        let response = exchange::refuse_unread(self.door.upstream(), bad).map(Full::new);
+        let response = self.door.nowhere().unread(bad).map(Full::new);
         match self.pass_on(response, &Asked::unreadable(&bad)).await {
             (_, Ok(())) => End::Lingers,
             (_, Err(_)) => End::Closed,

@@ -2,10 +2,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-const AT_ROOT: Origin<'_> = Origin { scheme: "https", host: "api.example.com", port: 443, prefix: "" };
+const AT_ROOT: Origin<'_> = Origin { scheme: "https", host: "api.example.com", port: 443, prefix: "", mount: "" };
 const V2: Origin<'_> = Origin { prefix: "/v2", ..AT_ROOT };
-const ODD_PORT: Origin<'_> = Origin { scheme: "http", host: "127.0.0.1", port: 8765, prefix: "" };
-const V6: Origin<'_> = Origin { scheme: "http", host: "::1", port: 80, prefix: "/v2" };
+/// Asked at `/shop`.
+const SHOP: Origin<'_> = Origin { mount: "/shop", ..AT_ROOT };
+const SHOP_V2: Origin<'_> = Origin { mount: "/shop", ..V2 };
+const ODD_PORT: Origin<'_> = Origin { scheme: "http", host: "127.0.0.1", port: 8765, prefix: "", mount: "" };
+const V6: Origin<'_> = Origin { scheme: "http", host: "::1", port: 80, prefix: "/v2", mount: "" };
 
 const PROXY: &str = "127.0.0.1:8000";
 
@@ -120,6 +123,45 @@ fn the_prefix_is_taken_off_and_what_is_outside_of_it_is_written_out() {
 }
 
 #[test]
+fn where_the_client_has_a_prefix_in_its_place_a_link_gets_that() {
+    for (reference, at_root, at_v2) in [
+        ("https://api.example.com/v2/x?y#z", "http://127.0.0.1:8000/shop/v2/x?y#z", "http://127.0.0.1:8000/shop/x?y#z"),
+        ("https://api.example.com/v2", "http://127.0.0.1:8000/shop/v2", "http://127.0.0.1:8000/shop/"),
+        ("https://api.example.com/v2?a", "http://127.0.0.1:8000/shop/v2?a", "http://127.0.0.1:8000/shop/?a"),
+        ("https://api.example.com", "http://127.0.0.1:8000/shop/", "="),
+        ("//api.example.com/v2/x", "http://127.0.0.1:8000/shop/v2/x", "http://127.0.0.1:8000/shop/x"),
+        ("//api.example.com/v1/x", "http://127.0.0.1:8000/shop/v1/x", "https://api.example.com/v1/x"),
+        ("/v2/orders?page=2#a", "/shop/v2/orders?page=2#a", "/shop/orders?page=2#a"),
+        ("/v2", "/shop/v2", "/shop/"),
+        ("/v2?a", "/shop/v2?a", "/shop/?a"),
+        ("/", "/shop/", "https://api.example.com/"),
+        ("/shop/x", "/shop/shop/x", "https://api.example.com/shop/x"),
+        // Behind the prefix two slashes are no host's any more.
+        ("/v2//evil.test/x", "/shop/v2//evil.test/x", "/shop//evil.test/x"),
+        ("/v2/\\evil.test/x", "/shop/v2/\\evil.test/x", "/shop/\\evil.test/x"),
+        // It may climb out, and lead to another upstream.
+        ("/v2/../x", "https://api.example.com/v2/../x", "https://api.example.com/v2/../x"),
+        ("/..", "https://api.example.com/..", "https://api.example.com/.."),
+        ("/v2/a/%2E./x", "https://api.example.com/v2/a/%2E./x", "https://api.example.com/v2/a/%2E./x"),
+        ("https://api.example.com/v2/..", "=", "="),
+        ("//api.example.com/v2/..\\x", "https://api.example.com/v2/..\\x", "https://api.example.com/v2/..\\x"),
+        ("/v2/x?../y", "/shop/v2/x?../y", "/shop/x?../y"),
+        ("orders/2", "=", "="),
+        ("../orders", "=", "="),
+        ("?page=2", "=", "="),
+        ("https://other.test/v2/x", "=", "="),
+        ("//other.test/v2/x", "=", "="),
+    ] {
+        check_reference(&SHOP, reference, at_root);
+        check_reference(&SHOP_V2, reference, at_v2);
+    }
+    // The same on both sides, but for what is outside of it.
+    let same = Origin { mount: "/v2", ..V2 };
+    check_reference(&same, "/v2/x", "=");
+    check_reference(&same, "/v1/x", "https://api.example.com/v1/x");
+}
+
+#[test]
 fn every_target_of_a_link_field_is_rewritten_and_nothing_else() {
     let ours = "https://api.example.com/x";
     let theirs = "http://127.0.0.1:8000/x";
@@ -161,7 +203,7 @@ proptest! {
         reference in r"(https:)?(//)?(api\.example\.com)?(/v2)?[</.:@?#a%\\\t;,\xff]{0,12}",
     ) {
         let reference: Vec<u8> = reference.chars().map(|c| c as u8).collect();
-        for origin in [&AT_ROOT, &V2] {
+        for origin in [&AT_ROOT, &V2, &SHOP, &SHOP_V2] {
             let got = rewritten("location", &[&reference], origin).pop().unwrap();
             if got != reference {
                 let leads_to = |url: &[u8]| got.starts_with(url);

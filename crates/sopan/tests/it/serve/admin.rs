@@ -5,17 +5,14 @@ use std::time::Duration;
 
 use sopan_fake::script::Answer;
 
-use super::door::{Port, Scripted, Serve};
+use super::door::{Port, START_LINES, Scripted, Serve};
 use super::wire::{post, request};
 use crate::support::{get, nobody, sopan, until};
 
 #[test]
-fn the_first_line_names_what_is_in_force() {
+fn the_first_lines_name_what_is_in_force() {
     for (flags, in_force) in [
-        (
-            &[][..],
-            "limits 10/s burst 20 (19 at once); waiting_max 1000; wait_max 30s; max_retries 3; breaker on; admin ADMIN",
-        ),
+        (&[][..], "limits 10/s burst 20 (19 at once); waiting_max 1000; wait_max 30s; max_retries 3; breaker on"),
         (
             &[
                 "--rate 5/s",
@@ -28,23 +25,22 @@ fn the_first_line_names_what_is_in_force() {
                 "--breaker off",
             ],
             "limits 5/s burst 3 (2 at once), 5000 per 1h; max_in_flight 7; waiting_max 5; wait_max unlimited; max_retries 0; \
-             breaker off; admin ADMIN",
+             breaker off",
         ),
     ] {
         let proxy = Serve::start("http://api.example:81/v2", flags);
-        let in_force = in_force.replace("ADMIN", &format!("http://{}", proxy.admin));
-        let expected = format!("INFO listening on http://{} for http://api.example:81/v2; {in_force}", proxy.address);
-        assert_eq!(proxy.lines()[0].split_once(' ').unwrap().1, expected);
+        let listening = format!("listening on http://{}; admin http://{}", proxy.address, proxy.admin);
+        assert_eq!(proxy.logged("INFO"), [listening, format!("requests go to http://api.example:81/v2; {in_force}")]);
     }
     // A headroom that leaves nothing of a burst shows.
     let proxy = Serve::start("http://api.example", &["--rate 10/s burst 5", "--headroom 9", "--log json"]);
-    let line: serde_json::Value = serde_json::from_str(&proxy.lines()[0]).unwrap();
-    let fields =
-        ["upstream", "limits", "waiting_max", "wait_max", "max_retries", "breaker"].map(|name| line[name].clone());
-    let expected = serde_json::json!(["http://api.example", "10/s burst 5 (1 at once)", 1000, "30s", 3, "on"]);
-    assert_eq!(serde_json::json!(fields), expected);
-    assert_eq!(line["listen"], format!("http://{}", proxy.address));
-    assert_eq!(line["admin"], format!("http://{}", proxy.admin));
+    let [first, second] = [0, 1].map(|at| serde_json::from_str::<serde_json::Value>(&proxy.lines()[at]).unwrap());
+    let names = ["upstream", "route", "url", "limits", "waiting_max", "wait_max", "max_retries", "breaker"];
+    let expected =
+        serde_json::json!(["default", "any", "http://api.example", "10/s burst 5 (1 at once)", 1000, "30s", 3, "on"]);
+    assert_eq!(serde_json::json!(names.map(|name| second[name].clone())), expected);
+    assert_eq!(first["listen"], format!("http://{}", proxy.address));
+    assert_eq!(first["admin"], format!("http://{}", proxy.admin));
 }
 
 #[test]
@@ -70,30 +66,36 @@ fn it_tells_what_goes_on_while_it_goes_on() {
     let text = get(proxy.admin, "/metrics").body;
     assert!(text.ends_with("\n# EOF\n"), "{text}");
     for expected in [
-        "sopan_attempts_total{outcome=\"2xx\"} 3",
-        "sopan_attempts_total{outcome=\"4xx\"} 1",
-        "sopan_attempts_total{outcome=\"429\"} 1",
-        "sopan_attempts_total{outcome=\"broken\"} 0",
-        "sopan_exchanges_total{status=\"2xx\"} 2",
-        "sopan_exchanges_total{status=\"4xx\"} 1",
-        "sopan_refusals_total{reason=\"queue-full\"} 0",
-        "sopan_waiting 1.0",
-        "sopan_in_flight 1.0",
-        "sopan_holds_total 1",
-        "sopan_hold_seconds 0.0",
-        "sopan_limit_tokens{limit=\"100 per 1h\"} 95.0",
-        "sopan_breaker{state=\"closed\"} 1.0",
-        "sopan_wait_seconds_count 3",
+        "sopan_attempts_total{upstream=\"default\",outcome=\"2xx\"} 3",
+        "sopan_attempts_total{upstream=\"default\",outcome=\"4xx\"} 1",
+        "sopan_attempts_total{upstream=\"default\",outcome=\"429\"} 1",
+        "sopan_attempts_total{upstream=\"default\",outcome=\"broken\"} 0",
+        "sopan_exchanges_total{upstream=\"default\",status=\"2xx\"} 2",
+        "sopan_exchanges_total{upstream=\"default\",status=\"4xx\"} 1",
+        "sopan_refusals_total{upstream=\"default\",reason=\"queue-full\"} 0",
+        "sopan_waiting{upstream=\"default\"} 1.0",
+        "sopan_in_flight{upstream=\"default\"} 1.0",
+        "sopan_holds_total{upstream=\"default\"} 1",
+        "sopan_hold_seconds{upstream=\"default\"} 0.0",
+        "sopan_limit_tokens{upstream=\"default\",limit=\"100 per 1h\"} 95.0",
+        "sopan_breaker{upstream=\"default\",state=\"closed\"} 1.0",
+        "sopan_wait_seconds_count{upstream=\"default\"} 3",
     ] {
         assert!(text.lines().any(|line| line == expected), "{expected} is missing in\n{text}");
     }
     // Its body is read ahead, and counts with the head.
-    let bytes = proxy.metric("sopan_waiting_bytes");
+    let bytes = proxy.metric("sopan_waiting_bytes{upstream=\"default\"}");
     assert!((5.0..200.0).contains(&bytes), "{bytes}");
     drop(open);
     assert_eq!(waiting.reply().status(), 200);
     proxy.await_rest();
-    assert_eq!((proxy.metric("sopan_waiting_bytes"), proxy.metric("sopan_cut_off_total")), (0.0, 1.0));
+    assert_eq!(
+        (
+            proxy.metric("sopan_waiting_bytes{upstream=\"default\"}"),
+            proxy.metric("sopan_cut_off_total{upstream=\"default\"}")
+        ),
+        (0.0, 1.0)
+    );
 }
 
 #[test]
@@ -108,17 +110,18 @@ fn every_request_is_a_line_if_that_is_wanted() {
     let text = Serve::start(&upstream.url(), &flags);
     assert_eq!(text.get("/orders?key=SECRET").status(), 200);
     assert_eq!(text.get("/orders?key=SECRET").status(), 503);
-    let lines: Vec<_> = text.await_logged("INFO", 3)[1..].iter().map(|line| without_times(line)).collect();
+    let lines: Vec<_> =
+        text.await_logged("INFO", START_LINES + 2)[START_LINES..].iter().map(|line| without_times(line)).collect();
     assert_eq!(
         lines,
         [
-            "GET /orders?key=… 200, 2 bytes in # ms: waited # ms, 1 attempt, upstream # ms",
-            "GET /orders?key=… 503, # bytes in # ms: waited # ms, 0 attempts, upstream # ms; refused: wait-too-long",
+            "# # ms GET /orders?key=… 2 bytes; waited # ms, 1 attempt, upstream # ms",
+            "# # ms GET /orders?key=… # bytes; waited # ms, 0 attempts, upstream # ms; refused: wait-too-long",
         ]
     );
     let json = Serve::start(&upstream.url(), &["--rate unlimited", "--access-log on", "--log json"]);
     json.get("/cut?key=SECRET");
-    let line = until(|| json.lines().get(1).cloned());
+    let line = until(|| json.lines().get(START_LINES).cloned());
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
     let fields = ["level", "method", "path", "status", "bytes", "attempts", "whole"].map(|name| line[name].clone());
     assert_eq!(serde_json::json!(fields), serde_json::json!(["INFO", "GET", "/cut?key=…", 200, 4, 1, false]));
@@ -126,13 +129,13 @@ fn every_request_is_a_line_if_that_is_wanted() {
     let silent = Serve::start(&upstream.url(), &["--rate unlimited"]);
     assert_eq!(silent.get("/orders?key=SECRET").status(), 200);
     silent.await_rest();
-    assert_eq!(silent.lines().len(), 1, "{:?}", silent.lines());
+    assert_eq!(silent.lines().len(), START_LINES, "{:?}", silent.lines());
     assert!([text.lines(), json.lines()].concat().iter().all(|line| !line.contains("SECRET")));
 }
 
 /// Numbers with decimals, and the length of sopan's own answers, are what they are.
 fn without_times(line: &str) -> String {
-    let words = line.split(' ').map(|word| {
+    let words = line.split_whitespace().map(|word| {
         let (number, rest) = word.split_at(word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len()));
         if number.contains('.') || number.len() == 3 && rest.is_empty() { format!("#{rest}") } else { word.to_owned() }
     });

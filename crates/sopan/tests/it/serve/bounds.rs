@@ -65,5 +65,8 @@ fn a_head_has_bounds_and_says_so() {
             client.closed();
         }
     }
-    assert_eq!((upstream.requests().len(), proxy.metric("sopan_refusals_total{reason=\"bad-request\"}")), (3, 3.0));
+    assert_eq!(
+        (upstream.requests().len(), proxy.metric("sopan_refusals_total{upstream=\"none\",reason=\"bad-request\"}")),
+        (3, 3.0)
+    );
 }

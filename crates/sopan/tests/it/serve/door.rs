@@ -18,6 +18,9 @@ use tokio::sync::oneshot;
 use super::wire::{Client, Reply};
 use crate::support::{PATIENCE, Running, command, get, until};
 
+/// Of what is in force it tells at first: where it listens, and the upstream.
+pub(super) const START_LINES: usize = 2;
+
 /// Nobody waits.
 pub(super) const UNLIMITED: &[&str] = &["--rate unlimited"];
 
@@ -50,11 +53,12 @@ impl Serve {
         let mut program = Running(child);
         let first = until(|| {
             assert_eq!(program.0.try_wait().unwrap(), None, "{:?}", lines.lock().unwrap());
-            lines.lock().unwrap().first().cloned()
+            let lines = lines.lock().unwrap();
+            lines.first().filter(|_| lines.len() >= START_LINES).cloned()
         });
         let after = |text: &str| {
             let rest = first.split(text).nth(1).unwrap_or_else(|| panic!("{first}"));
-            rest.split([' ', '"']).next().unwrap().parse().unwrap()
+            rest.split([' ', '"', ';']).next().unwrap().parse().unwrap()
         };
         let (address, admin) = (after("listening on http://"), after("admin http://"));
         Self { program, address, admin, lines, reader: Some(reader) }
@@ -68,7 +72,7 @@ impl Serve {
         self.connect().get(target)
     }
 
-    /// What has been logged so far, the start-up line included.
+    /// What has been logged so far, the [`START_LINES`] included.
     pub(super) fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()
     }
@@ -96,13 +100,13 @@ impl Serve {
     /// Waits until so many requests wait for a turn.
     #[track_caller]
     pub(super) fn await_waiting(&self, count: usize) {
-        until(|| (self.metric("sopan_waiting") == count as f64).then_some(()));
+        until(|| (self.metric("sopan_waiting{upstream=\"default\"}") == count as f64).then_some(()));
     }
 
     /// Waits until so many requests are under way.
     #[track_caller]
     pub(super) fn await_in_flight(&self, count: usize) {
-        until(|| (self.metric("sopan_in_flight") == count as f64).then_some(()));
+        until(|| (self.metric("sopan_in_flight{upstream=\"default\"}") == count as f64).then_some(()));
     }
 
     /// Waits until nothing waits and nothing is under way; answers how long that took.

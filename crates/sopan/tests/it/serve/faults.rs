@@ -238,7 +238,7 @@ fn a_stream_that_breaks_is_not_begun_again() {
         proxy.logged("WARN").into_iter().map(|line| line.split_once(": ").unwrap().0.to_owned()).collect();
     let cut = |request: &str| format!("{request} was cut off after 27 bytes");
     assert_eq!(said, ["GET /reset", "POST /reset", "GET /closed", "POST /closed"].map(cut));
-    assert_eq!(proxy.metric("sopan_cut_off_total"), 4.0);
+    assert_eq!(proxy.metric("sopan_cut_off_total{upstream=\"default\"}"), 4.0);
 }
 
 /// What an upstream does with its connections, asked with each request and whether its connection had one before.

@@ -61,7 +61,7 @@ fn two_proxies_that_point_at_each_other_end_it_soon() {
     let reply = first.get("/x");
     assert_eq!((reply.status(), reply.problem().0), (502, "urn:sopan:proxy-loop".to_owned()));
     // Whoever passed it on got that answer, and none of them sent it again.
-    let passed = |proxy: &Serve| proxy.metric("sopan_attempts_total{outcome=\"5xx\"}");
+    let passed = |proxy: &Serve| proxy.metric("sopan_attempts_total{upstream=\"default\",outcome=\"5xx\"}");
     assert_eq!(passed(&first) + passed(&second), 9.0);
 }
 
@@ -92,7 +92,10 @@ fn max_forwards_ends_at_the_proxy_or_is_counted_down() {
     assert_eq!((reply.status(), reply.field("content-type"), reply.text()), (200, Some("message/http"), &*came));
     let reply = ask(&proxy, &["OPTIONS * HTTP/1.1", "Host: PROXY", "Max-Forwards: 0"]);
     assert_eq!((reply.status(), reply.field("content-length"), reply.field("allow")), (200, Some("0"), None));
-    assert_eq!((upstream.arrivals(), proxy.metric("sopan_refusals_total{reason=\"max-forwards\"}")), (0, 2.0));
+    assert_eq!(
+        (upstream.arrivals(), proxy.metric("sopan_refusals_total{upstream=\"default\",reason=\"max-forwards\"}")),
+        (0, 2.0)
+    );
     ask(&proxy, &["OPTIONS /x HTTP/1.1", "Host: PROXY", "Max-Forwards: 10"]);
     ask(&proxy, &["GET /x HTTP/1.1", "Host: PROXY", "Max-Forwards: 0"]);
     assert_eq!(values(&upstream.request(1), "max-forwards"), ["9"]);
@@ -170,7 +173,7 @@ fn no_page_of_the_web_gets_through_to_the_upstream() {
         let (kind, detail) = reply.problem();
         assert!(kind == format!("urn:sopan:{reason}") && detail.contains("--host NAME"), "{kind} {detail}");
         assert_eq!(reply.field("proxy-status"), Some("sopan; error=http_request_denied"));
-        assert_eq!(proxy.metric(&format!("sopan_refusals_total{{reason=\"{reason}\"}}")), 1.0);
+        assert_eq!(proxy.metric(&format!("sopan_refusals_total{{upstream=\"none\",reason=\"{reason}\"}}")), 1.0);
     }
 }
 

@@ -163,7 +163,7 @@ fn who_leaves_the_queue_never_arrives() {
     let _halves: Vec<_> = clients.into_iter().map(|(client, way)| client.leave(way)).collect();
     proxy.await_waiting(0);
     assert!(left.elapsed() < ms(1000), "{:?}", left.elapsed());
-    assert_eq!(proxy.metric("sopan_waiting_bytes"), 0.0);
+    assert_eq!(proxy.metric("sopan_waiting_bytes{upstream=\"default\"}"), 0.0);
     assert_eq!(upstream.arrivals(), 1);
     // The place frees, and it is not for those who have left.
     assert_eq!(first.reply().status(), 200);

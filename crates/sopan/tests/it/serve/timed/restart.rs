@@ -59,10 +59,10 @@ fn a_restart_of_a_second_under_load_costs_no_get_an_error() {
     });
     assert_eq!(bad.load(Relaxed), 0, "{} were good", good.load(Relaxed));
     // Everybody had to wait for it, and nobody was answered by anything but the upstream.
-    let failed = proxy.metric("sopan_attempts_total{outcome=\"not_sent\"}");
+    let failed = proxy.metric("sopan_attempts_total{upstream=\"default\",outcome=\"not_sent\"}");
     assert!(failed >= 64.0, "{failed}");
-    assert_eq!(proxy.metric("sopan_exchanges_total{status=\"5xx\"}"), 0.0);
-    assert_eq!(proxy.metric("sopan_breaker{state=\"closed\"}"), 1.0);
+    assert_eq!(proxy.metric("sopan_exchanges_total{upstream=\"default\",status=\"5xx\"}"), 0.0);
+    assert_eq!(proxy.metric("sopan_breaker{upstream=\"default\",state=\"closed\"}"), 1.0);
 }
 
 // rt-5

@@ -163,7 +163,7 @@ fn an_answer_that_halts_is_cut_off() {
             });
         }
     });
-    assert_eq!(proxy.metric("sopan_cut_off_total"), 3.0);
+    assert_eq!(proxy.metric("sopan_cut_off_total{upstream=\"default\"}"), 3.0);
     assert_eq!(upstream.arrivals(), 3);
 }
 
@@ -178,7 +178,7 @@ fn a_client_that_does_not_read_is_given_up_and_its_upstream_with_it() {
     proxy.await_in_flight(1);
     proxy.await_in_flight(0);
     check_took(since, IDLE, "unread");
-    assert_eq!(proxy.metric("sopan_cut_off_total"), 1.0);
+    assert_eq!(proxy.metric("sopan_cut_off_total{upstream=\"default\"}"), 1.0);
     // What the kernel has taken can still be read, and is not the whole.
     assert!(matches!(client.closed(), Closed::Fin | Closed::Reset));
 }

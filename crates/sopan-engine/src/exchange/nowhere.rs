@@ -1,0 +1,97 @@
+//! What becomes of a request that goes to no upstream?
+//!
+//! Its head cannot be read, its door does not let it in, or no upstream takes it. So it has no lane, no limits and no
+//! connection, and never becomes an exchange; but like one it is answered in words, counted, and now and then logged.
+//! Which requests these are is the door's business.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Response, Uri};
+use sopan_core::h1::request::BadRequest;
+use sopan_core::safety::Denied;
+
+use super::hop::ends_here;
+use super::log::{Seldom, log_refusal};
+use super::story::{Audience, Story};
+use super::{Answer, AnswerBody, End};
+use crate::clock::Clock;
+use crate::event::{NO_UPSTREAM, Observer};
+use crate::refusal::{END_OF_THE_LINE, Refusal};
+
+/// Answers requests that go to no upstream.
+#[derive(Debug)]
+pub struct Nowhere {
+    clock: Clock,
+    observer: Arc<dyn Observer>,
+    refusals: Seldom,
+}
+
+/// Why a request that can be read goes to no upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Astray {
+    /// Its door does not let it in.
+    Denied(Denied),
+    /// No upstream takes it.
+    NoRoute,
+}
+
+impl Nowhere {
+    /// Tells the observer of whatever it answers.
+    pub fn new(clock: Clock, observer: Arc<dyn Observer>) -> Self {
+        Self { clock, observer, refusals: Seldom::default() }
+    }
+
+    /// The answer to what cannot be read as a request.
+    pub fn unread(&self, bad: BadRequest) -> Response<Bytes> {
+        let mut story = Story::new(self.clock.now());
+        let refusal = Refusal::Unreadable(bad);
+        story.refused = Some(refusal.reason());
+        let response = refusal.response();
+        story.answered(response.status());
+        // What it would have asked for is not known, and is told so.
+        let method = Method::from_bytes(b"-").unwrap_or_default();
+        story.ended(self.audience(), &method, &Uri::from_static("*"), response.body().len() as u64, true);
+        response
+    }
+
+    /// The answer to a request that leads nowhere.
+    pub fn answer(&self, mut request: Parts, why: Astray) -> Answer {
+        let mut story = Story::new(self.clock.now());
+        // One that was to go no further asks nothing of an upstream; but who is not let in is told nothing.
+        let own = if why == Astray::NoRoute { ends_here(&mut request) } else { None };
+        let (response, end) = match own {
+            Some(response) => {
+                story.refused = Some(END_OF_THE_LINE);
+                (response, End::Own)
+            }
+            None => {
+                let refusal = refusal(&request, why);
+                story.refused = Some(refusal.reason());
+                if let Some(count) = self.refusals.next(self.clock.now()) {
+                    log_refusal(&refusal, count, NO_UPSTREAM, &request.method, &request.uri);
+                }
+                (refusal.response(), End::Refused(refusal))
+            }
+        };
+        let bytes = response.body().len() as u64;
+        let mut response = response.map(|body| AnswerBody::Full(Some(body)));
+        story.tell(&mut response);
+        story.ended(self.audience(), &request.method, &request.uri, bytes, true);
+        Answer { response, end, tunnel: None }
+    }
+
+    fn audience(&self) -> Audience<'_> {
+        Audience { clock: self.clock, observer: &*self.observer }
+    }
+}
+
+fn refusal(request: &Parts, why: Astray) -> Refusal {
+    match why {
+        // Whoever takes us for a proxy of the other kind is best told that, for whatever host it asks.
+        _ if request.method == Method::CONNECT => Refusal::Unsupported("CONNECT"),
+        Astray::Denied(denied) => Refusal::Denied(denied),
+        Astray::NoRoute => Refusal::NoRoute,
+    }
+}

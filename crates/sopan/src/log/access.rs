@@ -1,0 +1,297 @@
+//! The access log: one line an exchange, in the order in which they end.
+//!
+//! Whoever serves an exchange only copies what there is to tell; the line is made of it by the thread that writes. For people
+//! it is in columns, with colours on a terminal; for programs an object with a field for each fact, and the same in a
+//! message. When a line is written, and what becomes of one that finds no room, is the queue's business.
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::{Method, StatusCode, Uri};
+use sopan_core::headers::redact_url;
+use sopan_engine::event::{Event, NO_UPSTREAM};
+
+use super::queue::{Entry, Queue};
+use super::stamp::Stamp;
+use super::{Counted, Form, Printable};
+use crate::config::LogFormat;
+
+/// Takes what ends, and never waits.
+#[derive(Debug, Clone)]
+pub(crate) struct AccessLog(pub(super) Queue);
+
+impl AccessLog {
+    /// An exchange with this upstream has ended.
+    pub(crate) fn tell(&self, upstream: &Arc<str>, event: &Event<'_>) {
+        self.0.put(Entry::Access(Box::new(Access::new(upstream, event, SystemTime::now()))));
+    }
+}
+
+/// An exchange that has ended, with nothing that hangs on its connection.
+#[derive(Debug, Clone)]
+pub(super) struct Access {
+    at: SystemTime,
+    upstream: Arc<str>,
+    method: Method,
+    /// With its secrets; it is redacted when it is written.
+    target: String,
+    status: Option<StatusCode>,
+    refused: Option<&'static str>,
+    wait: Duration,
+    attempts: u32,
+    answered_in: Duration,
+    total: Duration,
+    bytes: u64,
+    whole: bool,
+}
+
+impl Access {
+    fn new(upstream: &Arc<str>, event: &Event<'_>, at: SystemTime) -> Self {
+        let Event { method, uri, status, refused, wait, attempts, upstream: answered_in, total, bytes, whole } = *event;
+        Self {
+            at,
+            upstream: Arc::clone(upstream),
+            method: method.clone(),
+            target: text(uri),
+            status,
+            refused,
+            wait,
+            attempts,
+            answered_in,
+            total,
+            bytes,
+            whole,
+        }
+    }
+
+    /// About what it holds of memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.target.len() + self.method.as_str().len()
+    }
+
+    /// Appends its line.
+    pub(super) fn write(&self, line: &mut String, form: Form) {
+        let path = redact_url(&self.target);
+        let written = match form.format {
+            LogFormat::Text => self.write_text(line, form, &path),
+            LogFormat::Json => self.write_json(line, &path),
+        };
+        debug_assert!(written.is_ok(), "a string takes everything");
+    }
+
+    /// `2026-11-29T22:33:05.123Z INFO 200     312.4 ms GET  /orders?page=… 5120 bytes; waited 300.1 ms, 2 attempts, …`
+    fn write_text(&self, line: &mut String, form: Form, path: &str) -> fmt::Result {
+        form.begin(line, self.at, tracing::Level::INFO)?;
+        if form.name_width > 0 {
+            let name = if *self.upstream == *NO_UPSTREAM { String::new() } else { format!("{}:", self.upstream) };
+            write!(line, " {:<width$}", Printable(&name).to_string(), width = form.name_width + 1)?;
+        }
+        let code = self.status.map_or_else(|| "---".to_owned(), |status| status.as_u16().to_string());
+        match form.ansi {
+            true => write!(line, " \x1b[{}m{code}\x1b[0m", colour(self.status))?,
+            false => write!(line, " {code}")?,
+        }
+        let total = format!("{:.1}", millis(self.total));
+        write!(line, " {total:>8} ms {:<4} {} ", self.method.as_str(), Printable(path))?;
+        self.tell_rest(line)?;
+        line.write_char('\n')
+    }
+
+    fn write_json(&self, line: &mut String, path: &str) -> fmt::Result {
+        let mut message = format!("{} {path} ", self.method);
+        match self.status {
+            Some(status) => write!(message, "{} in {:.1} ms, ", status.as_u16(), millis(self.total))?,
+            None => write!(message, "in {:.1} ms, ", millis(self.total))?,
+        }
+        self.tell_rest(&mut message)?;
+        let (message, method, path) = (json(&message), json(self.method.as_str()), json(path));
+        write!(line, "{{\"timestamp\":\"{}\",\"level\":\"INFO\",\"message\":{message}", Stamp(self.at))?;
+        write!(line, ",\"upstream\":{},\"method\":{method},\"path\":{path}", json(&self.upstream))?;
+        if let Some(status) = self.status {
+            write!(line, ",\"status\":{}", status.as_u16())?;
+        }
+        let (total, wait, answered_in) = (millis(self.total), millis(self.wait), millis(self.answered_in));
+        write!(line, ",\"bytes\":{},\"total_ms\":{total},\"wait_ms\":{wait}", self.bytes)?;
+        write!(line, ",\"attempts\":{},\"upstream_ms\":{answered_in}", self.attempts)?;
+        if let Some(refused) = self.refused {
+            write!(line, ",\"refused\":{}", json(refused))?;
+        }
+        writeln!(line, ",\"whole\":{}}}", self.whole)
+    }
+
+    /// `5120 bytes; waited 300.1 ms, 2 attempts, upstream 12.3 ms`
+    fn tell_rest(&self, line: &mut String) -> fmt::Result {
+        match self.status {
+            Some(_) => write!(line, "{}", Counted(self.bytes, "byte"))?,
+            None => line.write_str("ended before an answer")?,
+        }
+        let tried = Counted(self.attempts.into(), "attempt");
+        let (wait, answered_in) = (millis(self.wait), millis(self.answered_in));
+        write!(line, "; waited {wait:.1} ms, {tried}, upstream {answered_in:.1} ms")?;
+        if let Some(reason) = self.refused {
+            write!(line, "; refused: {reason}")?;
+        }
+        if !self.whole && self.status.is_some() {
+            line.write_str("; cut off")?;
+        }
+        Ok(())
+    }
+}
+
+/// A target as it was sent.
+fn text(uri: &Uri) -> String {
+    match (uri.authority(), uri.path_and_query()) {
+        (None, Some(path)) => path.as_str().to_owned(),
+        _ => uri.to_string(),
+    }
+}
+
+/// By its class: fine, elsewhere, the client's fault, the server's.
+fn colour(status: Option<StatusCode>) -> u8 {
+    match status.map_or(0, |status| status.as_u16()) {
+        ..100 => 35,
+        100..300 => 32,
+        300..400 => 36,
+        400..500 => 33,
+        500.. => 31,
+    }
+}
+
+fn json(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Milliseconds to a tenth.
+fn millis(span: Duration) -> f64 {
+    (span.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    const TEXT: Form = Form { format: LogFormat::Text, ansi: false, name_width: 0 };
+    const JSON: Form = Form { format: LogFormat::Json, ..TEXT };
+
+    fn access() -> Access {
+        Access {
+            at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_991_585_123),
+            upstream: "shop".into(),
+            method: Method::GET,
+            target: "/api/v1/orders?page=2&key=SECRET".to_owned(),
+            status: Some(StatusCode::OK),
+            refused: None,
+            wait: Duration::from_micros(300_140),
+            attempts: 2,
+            answered_in: Duration::from_micros(12_260),
+            total: Duration::from_micros(312_400),
+            bytes: 5120,
+            whole: true,
+        }
+    }
+
+    /// One that is told apart by its number.
+    pub(crate) fn numbered(number: u64) -> Access {
+        Access { bytes: number, ..access() }
+    }
+
+    fn written(access: &Access, form: Form) -> String {
+        let mut line = String::new();
+        access.write(&mut line, form);
+        line
+    }
+
+    #[track_caller]
+    fn check(access: &Access, form: Form, expected: &str) {
+        let line = written(access, form);
+        assert_eq!(line.strip_prefix("2026-11-29T22:33:05.123Z INFO ").unwrap(), format!("{expected}\n"));
+    }
+
+    #[test]
+    fn an_exchange_is_a_line_in_columns_without_its_secrets() {
+        check(
+            &access(),
+            TEXT,
+            "200    312.4 ms GET  /api/v1/orders?page=…&key=… 5120 bytes; waited 300.1 ms, 2 attempts, upstream 12.3 ms",
+        );
+        let (status, refused, whole) = (StatusCode::SERVICE_UNAVAILABLE, Some("queue-full"), true);
+        let refused = Access { status: Some(status), refused, whole, attempts: 0, ..access() };
+        check(
+            &refused,
+            TEXT,
+            "503    312.4 ms GET  /api/v1/orders?page=…&key=… 5120 bytes; waited 300.1 ms, 0 attempts, upstream 12.3 ms; \
+             refused: queue-full",
+        );
+        let cut = Access { method: Method::POST, whole: false, attempts: 1, bytes: 1, ..access() };
+        check(
+            &cut,
+            TEXT,
+            "200    312.4 ms POST /api/v1/orders?page=…&key=… 1 byte; waited 300.1 ms, 1 attempt, upstream 12.3 ms; cut off",
+        );
+        let left = Access { status: None, answered_in: Duration::ZERO, ..cut };
+        check(
+            &left,
+            TEXT,
+            "---    312.4 ms POST /api/v1/orders?page=…&key=… ended before an answer; waited 300.1 ms, 1 attempt, \
+             upstream 0.0 ms",
+        );
+    }
+
+    #[test]
+    fn columns_hold_with_several_upstreams_and_on_a_terminal() {
+        let rest = "0 bytes; waited 0.0 ms, 1 attempt, upstream 0.0 ms";
+        let short = Access {
+            target: "/x".to_owned(),
+            bytes: 0,
+            attempts: 1,
+            wait: Duration::ZERO,
+            answered_in: Duration::ZERO,
+            total: Duration::from_secs(120),
+            ..access()
+        };
+        let none = Access { upstream: NO_UPSTREAM.into(), status: Some(StatusCode::NOT_FOUND), ..short.clone() };
+        let named = Form { name_width: 7, ..TEXT };
+        check(&short, named, &format!("shop:    200 120000.0 ms GET  /x {rest}"));
+        check(&none, named, &format!("         404 120000.0 ms GET  /x {rest}"));
+        let line = written(&none, Form { ansi: true, ..TEXT });
+        let begin =
+            "\x1b[2m2026-11-29T22:33:05.123Z\x1b[0m \x1b[32mINFO\x1b[0m \x1b[33m404\x1b[0m 120000.0 ms GET  /x ";
+        assert_eq!(line, format!("{begin}{rest}\n"));
+    }
+
+    #[test]
+    fn it_has_fields_for_programs() {
+        let status = Some(StatusCode::SERVICE_UNAVAILABLE);
+        let line = written(&Access { status, refused: Some("queue-full"), ..access() }, JSON);
+        assert!(line.ends_with("}\n") && line.lines().count() == 1, "{line}");
+        let expected = serde_json::json!({
+            "timestamp": "2026-11-29T22:33:05.123Z",
+            "level": "INFO",
+            "message": "GET /api/v1/orders?page=…&key=… 503 in 312.4 ms, 5120 bytes; waited 300.1 ms, 2 attempts, \
+                        upstream 12.3 ms; refused: queue-full",
+            "upstream": "shop",
+            "method": "GET",
+            "path": "/api/v1/orders?page=…&key=…",
+            "status": 503,
+            "bytes": 5120,
+            "total_ms": 312.4,
+            "wait_ms": 300.1,
+            "attempts": 2,
+            "upstream_ms": 12.3,
+            "refused": "queue-full",
+            "whole": true,
+        });
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), expected);
+        let line = written(&Access { status: None, ..access() }, JSON);
+        assert!(!line.contains("refused") && !line.contains("status"), "{line}");
+        assert!(line.contains("GET /api/v1/orders?page=…&key=… in 312.4 ms, ended before an answer; "), "{line}");
+    }
+
+    #[test]
+    fn a_target_is_told_as_it_was_sent() {
+        for target in ["/x?y=1", "*", "http://h/x?y", "/"] {
+            assert_eq!(text(&target.parse().unwrap()), target);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Which upstream takes a request?
+//!
+//! A route for the host that is asked wins, then the longest that the path begins with, then the upstream without a route.
+//! Bytes are compared as they are, in whole segments: whoever writes `/%73hop` does not mean `/shop`, and whatever `..` in a
+//! path may mean to its upstream, it changes nothing of which upstream that is. What is taken off the path, and put into
+//! links again, is the engine's business.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use http::header::HOST;
+use http::request::Parts;
+use sopan_core::safety::HostName;
+
+/// What an upstream takes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Route {
+    /// Everything that no other takes.
+    Any,
+    /// What begins with these segments: `/shop`, without a slash at its end.
+    Path(String),
+    /// What is for this host, on whatever port.
+    Host(HostName),
+}
+
+impl Route {
+    /// Reads a path or a host.
+    ///
+    /// # Errors
+    /// Neither, or a path that no request can have.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.starts_with('/') {
+            let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\\\"<>".contains(&byte);
+            let path = text.trim_end_matches('/');
+            let is_path = path.bytes().all(is_plain) && !path.contains("//");
+            let climbs = path.split('/').any(|segment| matches!(segment, "." | ".."));
+            return match path {
+                "" => Err(format!("`{text}` is every path; leave the route away to take what no other upstream takes")),
+                path if is_path && !climbs => Ok(Self::Path(path.to_owned())),
+                _ => Err(format!(
+                    "`{text}` is not a path that requests have; write for example /shop, without a query, blanks, .. or //"
+                )),
+            };
+        }
+        let host = HostName::parse(text).ok_or_else(|| {
+            format!(
+                "`{text}` is neither a path nor a host; write for example /shop, or shop.example.com without a port"
+            )
+        })?;
+        Ok(Self::Host(host))
+    }
+
+    /// What is in front of every path that is asked by it.
+    pub(crate) fn mount(&self) -> &str {
+        match self {
+            Self::Path(path) => path,
+            Self::Any | Self::Host(_) => "",
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("any"),
+            Self::Path(path) => f.write_str(path),
+            Self::Host(HostName::Name(name)) => f.write_str(name),
+            Self::Host(HostName::Ip(ip)) => ip.fmt(f),
+        }
+    }
+}
+
+/// The routes of a door. An upstream is known by its number.
+#[derive(Debug, Default)]
+pub(super) struct Routes {
+    hosts: Vec<(HostName, usize)>,
+    /// The longest first.
+    paths: Vec<(String, usize)>,
+    any: Option<usize>,
+}
+
+impl Routes {
+    pub(super) fn new<'r>(routes: impl IntoIterator<Item = &'r Route>) -> Self {
+        let mut all = Self::default();
+        for (number, route) in routes.into_iter().enumerate() {
+            match route {
+                Route::Any => all.any = Some(number),
+                Route::Path(path) => all.paths.push((path.clone(), number)),
+                Route::Host(host) => all.hosts.push((host.clone(), number)),
+            }
+        }
+        all.paths.sort_by_key(|(path, _)| Reverse(path.len()));
+        all
+    }
+
+    /// The hosts that are routes.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = &HostName> {
+        self.hosts.iter().map(|(host, _)| host)
+    }
+
+    /// The upstream that takes a request; none if none does.
+    pub(super) fn find(&self, request: &Parts) -> Option<usize> {
+        self.by_host(request).or_else(|| self.by_path(request.uri.path())).or(self.any)
+    }
+
+    fn by_host(&self, request: &Parts) -> Option<usize> {
+        if self.hosts.is_empty() {
+            return None;
+        }
+        // The authority of a whole URL counts, whatever is beside it (RFC 9112 §3.2.2).
+        let asked = match request.uri.authority() {
+            Some(authority) => authority.as_str().as_bytes(),
+            None => request.headers.get(HOST)?.as_bytes(),
+        };
+        self.hosts.iter().find(|(host, _)| host.is_of(asked)).map(|(_, number)| *number)
+    }
+
+    fn by_path(&self, path: &str) -> Option<usize> {
+        let begins =
+            |route: &str| path.strip_prefix(route).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.paths.iter().find(|(route, _)| begins(route)).map(|(_, number)| *number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn host(name: &str) -> Route {
+        Route::Host(HostName::parse(name).unwrap())
+    }
+
+    fn path(path: &str) -> Route {
+        Route::Path(path.to_owned())
+    }
+
+    #[track_caller]
+    fn check(routes: &Routes, target: &str, host: Option<&str>, expected: Option<usize>) {
+        let mut request = Request::builder().uri(target);
+        if let Some(host) = host {
+            request = request.header(HOST, host);
+        }
+        let (request, ()) = request.body(()).unwrap().into_parts();
+        assert_eq!(routes.find(&request), expected, "{target} at {host:?}");
+    }
+
+    #[test]
+    fn a_host_wins_over_a_path_and_the_longest_path_over_a_shorter_one() {
+        let all = [path("/shop"), Route::Any, path("/shop/eu"), host("shop.test"), host("127.0.0.2"), host("::1")];
+        let routes = Routes::new(&all);
+        for (target, host, expected) in [
+            ("/shop", Some("localhost"), Some(0)),
+            ("/shop/", None, Some(0)),
+            ("/shop?x=/shop/eu", None, Some(0)),
+            ("/shop/eux", None, Some(0)),
+            ("/shop/eu", None, Some(2)),
+            ("/shop/eu?x", None, Some(2)),
+            ("/shop/eu/x", None, Some(2)),
+            // Which upstream is asked does not hang on what a path may mean.
+            ("/shop/../other", None, Some(0)),
+            ("/shop/eu/../../shop/x", None, Some(2)),
+            ("/x/../shop", None, Some(1)),
+            ("/%73hop", None, Some(1)),
+            ("/Shop", None, Some(1)),
+            ("//shop", None, Some(1)),
+            ("/shopping", None, Some(1)),
+            ("/", None, Some(1)),
+            ("*", None, Some(1)),
+            ("*", Some("shop.test"), Some(3)),
+            ("/shop", Some("Shop.Test.:8000"), Some(3)),
+            ("/shop", Some("a.shop.test"), Some(0)),
+            ("/x", Some("127.0.0.2:8000"), Some(4)),
+            ("/x", Some("[0::1]:8000"), Some(5)),
+            // The host of a whole URL counts.
+            ("http://shop.test:81/shop", Some("localhost"), Some(3)),
+            ("http://localhost/shop", Some("shop.test"), Some(0)),
+            ("http://localhost", Some("shop.test"), Some(1)),
+        ] {
+            check(&routes, target, host, expected);
+        }
+    }
+
+    #[test]
+    fn what_no_route_takes_goes_nowhere() {
+        let routes = Routes::new(&[path("/shop"), host("shop.test")]);
+        for (target, host) in
+            [("/", None), ("/shopping", Some("localhost")), ("*", Some("localhost")), ("/x", Some(""))]
+        {
+            check(&routes, target, host, None);
+        }
+        check(&Routes::new(&[Route::Any]), "/x", None, Some(0));
+    }
+}

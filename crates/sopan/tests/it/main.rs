@@ -8,6 +8,7 @@ mod corpus_files;
 mod docs;
 mod fake;
 mod fetch;
+mod packages;
 #[path = "../../../../fuzz/properties/request_path.rs"]
 mod request_path;
 mod serve;

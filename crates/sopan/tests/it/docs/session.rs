@@ -175,6 +175,8 @@ impl Session {
             .envs([("PATH", &*path), ("LANG", "C.UTF-8"), ("HOME", self.dir.path().to_str().unwrap())])
             // dlt tells its makers of every run, unless it is told not to.
             .env("RUNTIME__DLTHUB_TELEMETRY", "false")
+            // The Node of Debian 12 says of every fetch that it is new.
+            .env("NODE_NO_WARNINGS", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(self.file("shell")).unwrap())

@@ -26,6 +26,10 @@ deny:
 test *ARGS:
     ./test.sh {{ARGS}}
 
+# Packages into dist/: deb, wheel, static, or all.
+packages *KINDS:
+    ./packages.sh {{KINDS}}
+
 # Micro-benchmarks of the core.
 bench:
     cargo bench --workspace

@@ -10,11 +10,22 @@ cd "$(dirname "$0")"
 needs=(
     'cc:gcc:building the TLS library, without which there is no sopan'
     'curl:curl:tests with a client that is not ours'
+    'python3:python3:the recipes in Python'
+    'ensurepip:python3-venv:the recipes in Python'
+    'node:nodejs:the recipe in JavaScript'
 )
+
+# A program, or the module without which Python makes no environment.
+is_there() {
+    case "$1" in
+    ensurepip) python3 -c 'import ensurepip' 2>/dev/null ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
 
 missing=()
 for need in "${needs[@]}"; do
-    command -v "${need%%:*}" >/dev/null || missing+=("$need")
+    is_there "${need%%:*}" || missing+=("$need")
 done
 if ((${#missing[@]})); then
     packages=()
@@ -35,6 +46,21 @@ if ((${#missing[@]})); then
         exit 1
     else
         echo 'not root on Debian: the tests that need them will be SKIPPED'
+    fi
+fi
+
+# The Python programs of docs/recipes.md run in an environment of their own, which stays until the list changes.
+list=crates/sopan/tests/data/recipes.txt recipes=target/recipes
+if is_there ensurepip && ! cmp -s "$list" "$recipes/installed"; then
+    echo "installing into $recipes what the recipes in Python need (about 140 MB)"
+    rm -rf "$recipes"
+    if python3 -m venv "$recipes" && "$recipes/bin/pip" install --quiet --disable-pip-version-check -r "$list"; then
+        cp "$list" "$recipes/installed"
+    elif [[ ${CI:-} == true ]]; then
+        echo 'CI=true: a skipped test would be a failure, so this stops here' >&2
+        exit 1
+    else
+        echo 'they cannot be installed: the tests that need them will be SKIPPED'
     fi
 fi
 

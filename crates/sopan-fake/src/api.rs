@@ -1,4 +1,5 @@
-//! The fake rate-limited API: what an order API of a small shop would be, with limits and faults on order.
+//! The fake rate-limited API: what an order API of a small shop would be, and a language model's, with limits and faults on
+//! order.
 //!
 //! One lock decides about a request at the instant at which its head is in: which fault it meets, whether the limits
 //! grant it, how long it is delayed, and its place in the log. Everything after that is straight: read the body, find
@@ -11,27 +12,27 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, DATE, EXPECT, LOCATION, RETRY_AFTER, SERVER};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http::header::{EXPECT, LOCATION, RETRY_AFTER};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use parking_lot::Mutex;
-use serde::Serialize;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use crate::chat::{self, COMPLETIONS_PATH, Completion, Form, MODELS_PATH};
 use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::http_date;
 use crate::io::{Io, Knife, Place};
-use crate::json;
 use crate::limits::{Limiter, Take};
 use crate::log::{Entry, EntryId, Log};
 use crate::orders::{CREATED_MAX, ORDERS_PATH, PAGE_SIZE_MAX, Shop};
+use crate::reply::{Body, Reply};
 use crate::settings::{RetryAfter, Settings};
 
 const HEALTH_PATH: &str = "/api/v1/health";
@@ -56,6 +57,8 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// - `GET /api/v1/orders/ID`: one order.
 /// - `POST /api/v1/orders` with `{"client_id": "…"}`: creates an order and answers 201 with it. Twice the same client
 ///   id makes two orders, see [`FakeApi::orders_created`].
+/// - `POST /v1/chat/completions`, `GET /v1/models`: a language model in OpenAI's form, which says the last message again;
+///   with `"stream": true` in server-sent events, one for each word.
 /// - `GET /_fake/log`, `DELETE /_fake/log`: the log. Not counted by limits, faults or itself.
 ///
 /// Where GET is allowed, HEAD is too. A request that is no HTTP/1 gets a bare 400 and counts nowhere; what exactly was
@@ -78,6 +81,7 @@ struct State {
     dice: Dice,
     log: Log,
     shop: Shop,
+    completions: u64,
 }
 
 /// What the settings want for the first requests.
@@ -135,6 +139,7 @@ impl FakeApi {
             dice: Dice::new(settings.seed),
             log: Log::new(settings.log_entries_max),
             shop: Shop::new(settings.orders_total),
+            completions: 0,
         };
         let clock = Clock::start(settings.wall_start.unwrap_or_else(SystemTime::now));
         Arc::new(Self { settings, clock, state: Mutex::new(state) })
@@ -213,7 +218,7 @@ impl FakeApi {
     }
 
     /// The whole life of one request.
-    async fn answer(&self, request: Request<Incoming>, knife: &Knife) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: Request<Incoming>, knife: &Knife) -> Response<Body> {
         if request.uri().path().starts_with(FAKE_PREFIX) {
             return self.answer_about_itself(&request).into_response(self.wall_now());
         }
@@ -235,13 +240,13 @@ impl FakeApi {
             Verdict::Serve(fault) => (self.route(&head, body), fault),
         };
         if !matches!(fault, Some(Fault::DropBeforeHead | Fault::DropInHead)) {
-            self.state.lock().log.answered(decided.entry, reply.status.as_u16());
+            self.state.lock().log.answered(decided.entry, reply.status());
         }
         if !decided.delay.is_zero() {
             tokio::time::sleep(decided.delay).await;
         }
         if let Some(fault) = fault {
-            let body_bytes = if head.method == Method::HEAD { 0 } else { reply.body.len() as u64 };
+            let body_bytes = if head.method == Method::HEAD { 0 } else { reply.body_bytes() };
             knife.set(fault.place(body_bytes), self.settings.cut);
         }
         reply.into_response(self.wall_now())
@@ -286,6 +291,10 @@ impl FakeApi {
             ORDERS_PATH if is_get => self.list_orders(head.uri.query().unwrap_or_default()),
             ORDERS_PATH if head.method == Method::POST => self.create_order(body),
             ORDERS_PATH => Reply::method_not_allowed("GET, HEAD, POST"),
+            COMPLETIONS_PATH if head.method == Method::POST => self.complete(body),
+            COMPLETIONS_PATH => Reply::method_not_allowed("POST"),
+            MODELS_PATH if is_get => Reply::json(200, &chat::models()),
+            MODELS_PATH => Reply::method_not_allowed("GET, HEAD"),
             path => match path.strip_prefix(ORDERS_PATH).and_then(|rest| rest.strip_prefix('/')) {
                 Some(id) if is_get => self.show_order(id),
                 Some(_) => Reply::method_not_allowed("GET, HEAD"),
@@ -314,8 +323,7 @@ impl FakeApi {
     fn create_order(&self, body: Result<Bytes, Unread>) -> Reply {
         let body = match body {
             Ok(body) => body,
-            Err(Unread::TooLong) => return Reply::error(413, "too_large", "Isi permintaan terlalu besar."),
-            Err(Unread::BrokeOff) => return Reply::bad_request("Isi permintaan terputus."),
+            Err(unread) => return unread.reply(),
         };
         let client_id = serde_json::from_slice::<serde_json::Value>(&body)
             .ok()
@@ -329,6 +337,24 @@ impl FakeApi {
         };
         let location = format!("{ORDERS_PATH}/{}", order.id());
         Reply::json(201, &order).with(LOCATION, &location)
+    }
+
+    fn complete(&self, body: Result<Bytes, Unread>) -> Reply {
+        let body = match body {
+            Ok(body) => body,
+            Err(unread) => return unread.reply(),
+        };
+        let number = {
+            let mut state = self.state.lock();
+            state.completions += 1;
+            state.completions
+        };
+        let created = self.clock.wall_micros(self.clock.elapsed()) / 1_000_000;
+        match Completion::of(&body, number, created).map(|completion| completion.form()) {
+            Some(Form::Whole(completion)) => Reply::json(200, &completion),
+            Some(Form::Events(events)) => Reply::events(events),
+            None => Reply::bad_request("Isi permintaan harus objek JSON dengan model dan messages."),
+        }
     }
 
     /// A refusal that says to come again `wait` after the request came in, which was at `at`.
@@ -395,77 +421,20 @@ impl Fault {
     }
 }
 
-/// An answer before it is dressed for the wire.
-#[derive(Debug)]
-struct Reply {
-    status: StatusCode,
-    fields: Vec<(http::HeaderName, String)>,
-    body: Bytes,
-}
-
-impl Reply {
-    fn empty(status: u16) -> Self {
-        let status = StatusCode::from_u16(status).expect("our own status codes are valid");
-        Self { status, fields: Vec::new(), body: Bytes::new() }
-    }
-
-    fn json<T: Serialize>(status: u16, body: &T) -> Self {
-        Self { body: json::line(body), ..Self::empty(status) }
-    }
-
-    fn error(status: u16, error: &str, message: &str) -> Self {
-        /// A struct and not a map, because the order of its keys is promised.
-        #[derive(Serialize)]
-        struct Problem<'a> {
-            error: &'a str,
-            message: &'a str,
-        }
-        Self::json(status, &Problem { error, message })
-    }
-
-    fn bad_request(message: &str) -> Self {
-        Self::error(400, "bad_request", message)
-    }
-
-    fn not_found() -> Self {
-        Self::error(404, "not_found", "Alamat tidak ditemukan.")
-    }
-
-    fn method_not_allowed(allowed: &str) -> Self {
-        Self::error(405, "method_not_allowed", "Metode tidak diizinkan.").with(ALLOW, allowed)
-    }
-
-    fn with(mut self, name: http::HeaderName, value: &str) -> Self {
-        self.fields.push((name, value.to_owned()));
-        self
-    }
-
-    fn into_response(self, now: SystemTime) -> Response<Full<Bytes>> {
-        let has_body = !self.body.is_empty();
-        let mut response = Response::new(Full::new(self.body));
-        *response.status_mut() = self.status;
-        let fields = response.headers_mut();
-        fields.insert(SERVER, HeaderValue::from_static("TokoKitaAPI/1.0"));
-        fields.insert(DATE, field_value(&http_date::imf(now)));
-        if has_body {
-            fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
-        }
-        for (name, value) in self.fields {
-            fields.append(name, field_value(&value));
-        }
-        response
-    }
-}
-
-fn field_value(value: &str) -> HeaderValue {
-    HeaderValue::from_str(value).expect("our own field values are printable ASCII")
-}
-
 /// Why a request's body is not there.
 #[derive(Debug)]
 enum Unread {
     TooLong,
     BrokeOff,
+}
+
+impl Unread {
+    fn reply(self) -> Reply {
+        match self {
+            Self::TooLong => Reply::error(413, "too_large", "Isi permintaan terlalu besar."),
+            Self::BrokeOff => Reply::bad_request("Isi permintaan terputus."),
+        }
+    }
 }
 
 async fn read(body: Incoming) -> Result<Bytes, Unread> {

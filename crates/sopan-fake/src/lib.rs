@@ -1,7 +1,7 @@
 //! The upstream double of sopan's demos and tests. It imports nothing of the product, so that it can judge it.
 //!
 //! Two upstreams that answer different questions:
-//! - [`FakeApi`] is a small order API with limits and faults on order. It says whether a client keeps to a limit,
+//! - [`FakeApi`] is a small order API, and a language model's, with limits and faults on order. It says whether a client keeps to a limit,
 //!   counted as strictly as the strictest vendor would, and its log is the oracle of what arrived and when.
 //! - [`script`] plays any upstream byte by byte and records every request raw. It says what exactly was sent, on which
 //!   connection, and how the client takes a fault at a chosen byte.
@@ -10,6 +10,7 @@
 //! clock can be paused, so that a wait of an hour takes no time. A paused clock and a real socket do not go together.
 
 mod api;
+mod chat;
 mod clock;
 pub mod conformance;
 mod dice;
@@ -19,6 +20,7 @@ mod json;
 mod limits;
 mod log;
 mod orders;
+mod reply;
 pub mod script;
 mod settings;
 

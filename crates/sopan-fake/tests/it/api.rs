@@ -13,6 +13,7 @@ use crate::client::Client;
 
 const HEALTH: &str = "/api/v1/health";
 const ORDERS: &str = "/api/v1/orders";
+const CHAT: &str = "/v1/chat/completions";
 const LIMITED: &str = r#"{"error": "rate_limited", "message": "Terlalu banyak permintaan."}"#;
 
 fn connect(api: &Arc<FakeApi>) -> Client<DuplexStream> {
@@ -69,6 +70,9 @@ async fn routes_answer_what_they_should() {
         ("PUT", "/api/v1/orders/7", 405, Some("GET, HEAD")),
         ("GET", "/api/v1/ordersX", 404, None),
         ("GET", "/", 404, None),
+        ("GET", "/v1/models", 200, None),
+        ("POST", "/v1/models", 405, Some("GET, HEAD")),
+        ("GET", "/v1/chat/completions", 405, Some("POST")),
         ("POST", "/_fake/log", 405, Some("GET, HEAD, DELETE")),
         ("GET", "/_fake/x", 404, None),
         ("GET", "/api/v1/orders?page=0", 400, None),
@@ -395,4 +399,71 @@ async fn pipelined_requests_are_answered_in_order() {
     client.send(&format!("{request}{request}")).await;
     assert_eq!(client.answer(true).await.unwrap().status, 429);
     assert_eq!(client.answer(true).await.unwrap().status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_says_the_last_message_again() {
+    let api = FakeApi::new(Settings { wall_start: wall(0), ..Settings::default() });
+    let mut client = connect(&api);
+    let plain = r#"{"model": "m", "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "one  two"}]}"#;
+    let answer = client.post(CHAT, plain).await.json();
+    let expected = json!({
+        "id": "chatcmpl-000001", "object": "chat.completion", "created": 1_792_584_000, "model": "m",
+        "choices": [{
+            "index": 0, "message": {"role": "assistant", "content": "Anda berkata: one two"}, "finish_reason": "stop"
+        }],
+        "usage": {"prompt_tokens": 4, "completion_tokens": 4, "total_tokens": 8},
+    });
+    assert_eq!(answer, expected);
+    let parts =
+        r#"{"model": "m", "messages": [{"content": [{"type": "text", "text": "three"}, {"type": "image_url"}]}]}"#;
+    let answer = client.post(CHAT, parts).await.json();
+    assert_eq!(answer["choices"][0]["message"]["content"], "Anda berkata: three");
+    assert_eq!(answer["id"], "chatcmpl-000002");
+    for nonsense in ["", "{}", r#"{"model": "m", "messages": []}"#, r#"{"messages": [{"content": "x"}]}"#] {
+        let answer = client.post(CHAT, nonsense).await;
+        assert_eq!((answer.status, &answer.json()["error"]), (400, &json!("bad_request")), "{nonsense}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_can_speak_word_by_word() {
+    let api = FakeApi::new(Settings::default());
+    let mut client = connect(&api);
+    let body =
+        r#"{"model": "m", "messages": [{"content": "hi"}], "stream": true, "stream_options": {"include_usage": true}}"#;
+    let begun = Instant::now();
+    let length = body.len();
+    client
+        .send(&format!(
+            "POST {CHAT} HTTP/1.1\r\nHost: u\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+        .await;
+    let (answer, end) = client.rest().await;
+    end.unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(60), "it comes all at once");
+    assert!(answer.contains("\r\nContent-Type: text/event-stream; charset=utf-8\r\n"), "{answer}");
+    let events: Vec<_> = answer.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+    let (done, chunks) = events.split_last().unwrap();
+    let chunks: Vec<serde_json::Value> = chunks.iter().map(|chunk| serde_json::from_str(chunk).unwrap()).collect();
+    let deltas: Vec<_> = chunks.iter().map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(deltas, [Some(""), Some("Anda"), Some(" berkata:"), Some(" hi"), None, None]);
+    assert_eq!(chunks[4]["choices"][0]["finish_reason"], "stop");
+    assert_eq!((&chunks[5]["choices"], &chunks[5]["usage"]["total_tokens"]), (&json!([]), &json!(4)));
+    assert_eq!(*done, "[DONE]");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_is_limited_and_cut_like_everything_else() {
+    let settings = Settings { rate_limit_first: 1, truncate_first: 1, ..Settings::default() };
+    let api = FakeApi::new(settings);
+    let body = r#"{"model": "m", "messages": [{"content": "hi"}], "stream": true}"#;
+    assert_eq!(connect(&api).post(CHAT, body).await.body, LIMITED);
+    let mut client = connect(&api);
+    let length = body.len();
+    client.send(&format!("POST {CHAT} HTTP/1.1\r\nHost: u\r\nContent-Length: {length}\r\n\r\n{body}")).await;
+    let (cut, _) = client.rest().await;
+    assert!(cut.contains("data: {") && !cut.contains("[DONE]"), "{cut}");
+    let log: Vec<_> = api.log().into_iter().map(|entry| (entry.path, entry.status)).collect();
+    assert_eq!(log, [(CHAT.to_owned(), Some(429)), (CHAT.to_owned(), Some(200))]);
 }

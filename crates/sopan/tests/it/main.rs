@@ -6,8 +6,10 @@ mod corpus;
 #[path = "../../../../fuzz/properties/corpus.rs"]
 mod corpus_files;
 mod demo;
+mod docs;
 mod fake;
 mod fetch;
+mod packages;
 #[path = "../../../../fuzz/properties/request_path.rs"]
 mod request_path;
 mod serve;

@@ -1,0 +1,155 @@
+//! An answer of the fake API before hyper writes it: status, fields, and a body that is there at once or comes in events.
+//!
+//! One place knows the fields that every answer has and the form of every error. What is answered, and when, is the API's.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, DATE, SERVER};
+use http::{HeaderValue, Response, StatusCode};
+use hyper::body::{Frame, SizeHint};
+use serde::Serialize;
+use tokio::time::Sleep;
+
+use crate::{http_date, json};
+
+/// Between two events, about as fast as a language model writes. Far enough apart that they do not arrive as one.
+const EVENT_EVERY: Duration = Duration::from_millis(10);
+
+/// An answer before it is dressed for the wire.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    status: StatusCode,
+    fields: Vec<(http::HeaderName, String)>,
+    body: Body,
+}
+
+impl Reply {
+    pub(crate) fn empty(status: u16) -> Self {
+        let status = StatusCode::from_u16(status).expect("our own status codes are valid");
+        Self { status, fields: Vec::new(), body: Body::Whole(Bytes::new()) }
+    }
+
+    pub(crate) fn json<T: Serialize>(status: u16, body: &T) -> Self {
+        Self { body: Body::Whole(json::line(body)), ..Self::empty(status) }
+    }
+
+    /// Server-sent events, each whole with its empty line.
+    pub(crate) fn events(events: VecDeque<Bytes>) -> Self {
+        Self { body: Body::Events { events, pause: None }, ..Self::empty(200) }
+    }
+
+    pub(crate) fn error(status: u16, error: &str, message: &str) -> Self {
+        /// A struct and not a map, because the order of its keys is promised.
+        #[derive(Serialize)]
+        struct Problem<'a> {
+            error: &'a str,
+            message: &'a str,
+        }
+        Self::json(status, &Problem { error, message })
+    }
+
+    pub(crate) fn bad_request(message: &str) -> Self {
+        Self::error(400, "bad_request", message)
+    }
+
+    pub(crate) fn not_found() -> Self {
+        Self::error(404, "not_found", "Alamat tidak ditemukan.")
+    }
+
+    pub(crate) fn method_not_allowed(allowed: &str) -> Self {
+        Self::error(405, "method_not_allowed", "Metode tidak diizinkan.").with(ALLOW, allowed)
+    }
+
+    pub(crate) fn with(mut self, name: http::HeaderName, value: &str) -> Self {
+        self.fields.push((name, value.to_owned()));
+        self
+    }
+
+    pub(crate) fn status(&self) -> u16 {
+        self.status.as_u16()
+    }
+
+    pub(crate) fn body_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Whole(bytes) => bytes.len() as u64,
+            Body::Events { events, .. } => events.iter().map(|event| event.len() as u64).sum(),
+        }
+    }
+
+    pub(crate) fn into_response(self, now: SystemTime) -> Response<Body> {
+        let content_type = self.body.content_type();
+        let mut response = Response::new(self.body);
+        *response.status_mut() = self.status;
+        let fields = response.headers_mut();
+        fields.insert(SERVER, HeaderValue::from_static("TokoKitaAPI/1.0"));
+        fields.insert(DATE, field_value(&http_date::imf(now)));
+        if let Some(content_type) = content_type {
+            fields.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        }
+        for (name, value) in self.fields {
+            fields.append(name, field_value(&value));
+        }
+        response
+    }
+}
+
+fn field_value(value: &str) -> HeaderValue {
+    HeaderValue::from_str(value).expect("our own field values are printable ASCII")
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// There from the start, with a length.
+    Whole(Bytes),
+    /// One after the other, with no length told.
+    Events { events: VecDeque<Bytes>, pause: Option<Pin<Box<Sleep>>> },
+}
+
+impl Body {
+    fn content_type(&self) -> Option<&'static str> {
+        match self {
+            Self::Whole(bytes) if bytes.is_empty() => None,
+            Self::Whole(_) => Some("application/json; charset=utf-8"),
+            Self::Events { .. } => Some("text/event-stream; charset=utf-8"),
+        }
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match &mut *self {
+            Self::Whole(bytes) => Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()),
+            Self::Events { events, pause } => {
+                if let Some(pause) = pause {
+                    ready!(pause.as_mut().poll(cx));
+                }
+                *pause = Some(Box::pin(tokio::time::sleep(EVENT_EVERY)));
+                events.pop_front()
+            }
+        };
+        Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Events { events, .. } => events.is_empty(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Events { .. } => SizeHint::default(),
+        }
+    }
+}

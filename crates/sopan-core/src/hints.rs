@@ -82,7 +82,12 @@ pub enum Clock {
     /// From ours, since the response does not show what its sender's was.
     Unknown(i64, Unknown),
     /// From the sender's, as `Date` shows it.
-    Senders(i64),
+    Senders {
+        /// What the sender's shows.
+        theirs: i64,
+        /// What ours shows.
+        ours: i64,
+    },
     /// They are so far apart that one of them is wrong: from the later one, from which the wait is the shorter.
     Apart {
         /// What the sender's shows.
@@ -112,7 +117,7 @@ impl Clock {
         match (reader, senders_clock(headers, received, reader)) {
             (Reader::Strict, _) => Self::Ours(ours),
             (Reader::Lenient, Err(why)) => Self::Unknown(ours, why),
-            (Reader::Lenient, Ok(theirs)) if theirs.abs_diff(ours) <= SKEW_MAX => Self::Senders(theirs),
+            (Reader::Lenient, Ok(theirs)) if theirs.abs_diff(ours) <= SKEW_MAX => Self::Senders { theirs, ours },
             (Reader::Lenient, Ok(theirs)) => Self::Apart { theirs, ours },
         }
     }
@@ -120,7 +125,8 @@ impl Clock {
     /// The time from which a date is measured.
     pub fn now(self) -> i64 {
         match self {
-            Self::Ours(now) | Self::Unknown(now, _) | Self::Senders(now) => now,
+            Self::Ours(ours) | Self::Unknown(ours, _) => ours,
+            Self::Senders { theirs, .. } => theirs,
             Self::Apart { theirs, ours } => theirs.max(ours),
         }
     }
@@ -236,7 +242,7 @@ mod tests {
             (&[NOON, NOON], Clock::Unknown(AT_NOON, Unknown::SeveralDates)),
             (&[NOON, "Age: 30"], Clock::Unknown(AT_NOON, Unknown::Aged)),
             (&["Date: yesterday"], Clock::Unknown(AT_NOON, Unknown::UnusableDate)),
-            (&["Date: Wed, 21 Oct 2026 12:01:00 GMT"], Clock::Senders(AT_NOON + 60)),
+            (&["Date: Wed, 21 Oct 2026 12:01:00 GMT"], Clock::Senders { theirs: AT_NOON + 60, ours: AT_NOON }),
             (&[early], Clock::Apart { theirs: AT_NOON - 7200, ours: AT_NOON }),
         ] {
             assert_eq!(Clock::of(&fields(lines), noon(), Reader::Lenient), expected, "{lines:?}");

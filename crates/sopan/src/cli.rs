@@ -27,6 +27,8 @@ Examples:
       the proxy in front of it, at http://127.0.0.1:8000
   sopan fetch http://127.0.0.1:8765/api/v1/orders
       one polite GET without a proxy
+  sopan explain --status 429 --header 'Retry-After: 90'
+      what the proxy would do with such an answer
 
 `sopan COMMAND -h` lists the flags that matter most, `sopan COMMAND --help` explains every one.";
 
@@ -41,6 +43,10 @@ pub(crate) enum Command {
     #[command(after_long_help = format!("{FETCH_EXAMPLE}\n\n{FETCH_RULES}\n\n{DURATIONS} {SIZES}"))]
     #[command(mut_arg("total_timeout", |arg| arg.help(FETCH_TOTAL_TIMEOUT)))]
     Fetch(Box<Fetch>),
+    /// Say what sopan reads in an answer of an API, and what it would do with it
+    #[command(after_help = EXPLAIN_EXAMPLE)]
+    #[command(after_long_help = format!("{EXPLAIN_EXAMPLE}\n\n{EXPLAIN_RULES}\n\n{DURATIONS}"))]
+    Explain(Box<Explain>),
     /// Play a rate-limited API, to try sopan or any other client on
     #[command(after_help = format!("{FAKE_EXAMPLE}\n\n{DURATIONS}"))]
     FakeApi(Box<FakeApi>),
@@ -81,6 +87,16 @@ Exit codes:
   75   the API failed, was limited or could not be reached: run it again later
   76   the API refuses the request, or its answer cannot be kept: mend it first
   130  interrupted";
+
+const EXPLAIN_EXAMPLE: &str = "\
+Example:
+  sopan explain --status 429 --header 'Retry-After: 90'
+      perhaps with --method POST, and every field that a vendor's answer has";
+
+const EXPLAIN_RULES: &str = "\
+Nothing is sent. The answer is judged as that of a first attempt, come at once, by the code that the proxy runs: each line \
+is a thing that is read or decided, with the RFC or the setting behind it; the last one says what would be done. Of the \
+fields only the values of Retry-After are shown.";
 
 const FAKE_EXAMPLE: &str = "\
 Example:
@@ -341,6 +357,31 @@ pub(crate) struct Passing {
     pub(crate) rewrite_links: String,
 }
 
+/// Flags of `sopan explain`.
+#[derive(Args)]
+pub(crate) struct Explain {
+    /// The status of the answer, 200 to 599
+    #[arg(long, value_name = "N")]
+    pub(crate) status: String,
+    /// A field of the answer, may be given several times
+    #[arg(long, value_name = "'NAME: VALUE'")]
+    pub(crate) header: Vec<String>,
+    /// The method of the request that was answered
+    #[arg(long, value_name = "METHOD", default_value = "GET")]
+    pub(crate) method: String,
+    /// When the answer came: 2026-10-21T12:00:00Z, a date as in HTTP, or seconds since 1970 [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) now: Option<String>,
+    /// A file with the body of the answer, or `-` for standard input; only its size matters
+    #[arg(long, value_name = "FILE")]
+    pub(crate) body: Option<String>,
+    /// The form of the explanation: lines for people, or a JSON object
+    #[arg(long, value_name = "text|json", default_value = "text")]
+    pub(crate) format: String,
+    #[command(flatten)]
+    pub(crate) retry: Retry,
+}
+
 /// Flags of `sopan fake-api`.
 #[derive(Args)]
 pub(crate) struct FakeApi {
@@ -503,7 +544,7 @@ mod tests {
             let short = command.render_help().to_string();
             assert!(command.get_name() == "fake-api" || short.lines().count() < 40, "{short}");
         }
-        for text in [EXAMPLES, SERVE_EXAMPLE, FETCH_EXAMPLE, FETCH_RULES, FAKE_EXAMPLE] {
+        for text in [EXAMPLES, SERVE_EXAMPLE, FETCH_EXAMPLE, FETCH_RULES, EXPLAIN_EXAMPLE, FAKE_EXAMPLE] {
             for line in text.lines().filter(|line| line.starts_with(' ')) {
                 assert!(line.chars().count() <= 80, "{line}");
             }

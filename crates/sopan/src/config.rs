@@ -4,14 +4,16 @@
 //! function from what was typed to it; what a value may be is the business of the policies in `sopan-core`, which this
 //! asks, and what follows from it is the business of the command.
 
-use std::io::IsTerminal as _;
+use std::io::IsTerminal;
 
+mod explain;
 mod fake;
 mod fetch;
 mod read;
 mod serve;
 mod upstream;
 
+pub(crate) use explain::{Body, Explain, Format, explain};
 pub(crate) use fake::{Fake, fake};
 pub(crate) use fetch::{Fetch, fetch};
 pub(crate) use read::Wrong;
@@ -30,9 +32,9 @@ impl LogFormat {
     const ALL: [(&'static str, Self); 2] = [("text", Self::Text), ("json", Self::Json)];
 }
 
-/// Whether whoever reads standard error wants colours: a terminal, unless its owner says otherwise (no-color.org).
-pub(crate) fn wants_colours() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// Whether whoever reads there wants colours: a terminal, unless its owner says otherwise (no-color.org).
+pub(crate) fn wants_colours(to: &impl IsTerminal) -> bool {
+    to.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 #[cfg(test)]

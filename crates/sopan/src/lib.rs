@@ -7,6 +7,7 @@
 //! | `serve` | who connects, and what becomes of their requests? |
 //! | `admin` | what is going on? |
 //! | `fetch` | what does this one URL say? |
+//! | `explain` | what would be done with such an answer? |
 //! | `fake` | how does it behave against a rate-limited API? |
 //! | `log` | how is it told? |
 //!
@@ -15,6 +16,7 @@
 mod admin;
 mod cli;
 mod config;
+mod explain;
 mod fake;
 mod fetch;
 mod log;
@@ -45,6 +47,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
     let done = match cli::parse(args.into_iter().map(Into::into)).command {
         cli::Command::Serve(typed) => serve(&typed),
         cli::Command::Fetch(typed) => fetch(&typed),
+        cli::Command::Explain(typed) => explain(&typed),
         cli::Command::FakeApi(typed) => fake(&typed),
     };
     done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
@@ -69,6 +72,11 @@ fn fetch(typed: &cli::Fetch) -> Result<(), u8> {
         fetch::Failure::Permanent(message) => complain(format, &message, PERMANENT),
         fetch::Failure::Interrupted => INTERRUPTED,
     })
+}
+
+fn explain(typed: &cli::Explain) -> Result<(), u8> {
+    let settings = config::explain(typed).map_err(|wrong| refuse(&wrong))?;
+    explain::run(settings).map_err(|error| complain(config::LogFormat::Text, &error, WRONG_SETTINGS))
 }
 
 fn fake(typed: &cli::FakeApi) -> Result<(), u8> {

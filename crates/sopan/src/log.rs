@@ -52,7 +52,7 @@ pub(crate) fn lines_lost() -> u64 {
 }
 
 fn install(format: LogFormat, level: Level, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
-    let subscriber = subscriber(format, level, config::wants_colours(), writer);
+    let subscriber = subscriber(format, level, config::wants_colours(&io::stderr()), writer);
     // It fails where there is a subscriber already, which no command sets up before.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }

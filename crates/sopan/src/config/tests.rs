@@ -39,6 +39,12 @@ fn try_fake(flags: &[&str]) -> Result<Fake, Wrong> {
     fake(&typed)
 }
 
+fn try_explain(flags: &[&str]) -> Result<Explain, Wrong> {
+    let required: &[&str] = if flags.contains(&"--status") { &[] } else { &["--status", "429"] };
+    let cli::Command::Explain(typed) = read("explain", required, flags) else { unreachable!() };
+    explain(&typed)
+}
+
 fn limit(text: &str) -> Limit {
     text.parse().unwrap()
 }
@@ -188,6 +194,84 @@ fn fetch_takes_the_flags_of_serve_and_its_own() {
     assert_eq!(flags_of("fetch"), shared.into_iter().chain(own).collect());
     for (flag, value, effect) in FETCH {
         assert!(effect(&try_fetch("http://u/x", &[flag, value]).unwrap()), "{flag} {value}");
+    }
+}
+
+/// Wed, 21 Oct 2026 12:00:00 GMT.
+const NOON: Duration = s(1_792_584_000);
+
+fn came_at(explain: &Explain, since: Duration) -> bool {
+    explain.answer.received == std::time::UNIX_EPOCH + since
+}
+
+const EXPLAIN: &[Effect<Explain>] = &[
+    ("--status", "503", |e| e.answer.status == 503),
+    ("--status", "999", |e| e.answer.status == 999),
+    ("--header", "Retry-After: 5", |e| e.answer.headers["retry-after"] == "5"),
+    ("--header", "Content-Length: 5", |e| e.answer.headers["content-length"] == "5"),
+    ("--method", "PATCH", |e| e.answer.method == "PATCH"),
+    ("--now", "Wed, 21 Oct 2026 12:00:00 GMT", |e| came_at(e, NOON)),
+    ("--now", "Wed Oct 21 12:00:00 2026", |e| came_at(e, NOON)),
+    ("--now", "2026-10-21T12:00:00Z", |e| came_at(e, NOON)),
+    ("--now", "2026-10-21t12:00:00.25+00:00", |e| came_at(e, NOON + Duration::from_millis(250))),
+    ("--now", "1792584000", |e| came_at(e, NOON)),
+    ("--now", "1792584000.5", |e| came_at(e, NOON + Duration::from_millis(500))),
+    ("--now", "0", |e| came_at(e, Duration::ZERO)),
+    ("--now", "9999-12-31T23:59:59Z", |e| came_at(e, s(253_402_300_799))),
+    ("--body", "-", |e| e.body == Some(Body::StandardInput)),
+    ("--body", "a", |e| e.body == Some(Body::File("a".into()))),
+    ("--format", "json", |e| e.format == Format::Json),
+    ("--max-retries", "1", |e| e.rules.retry.max_retries == 1),
+    ("--max-retry-after", "90", |e| e.rules.retry.max_retry_after == s(90)),
+];
+
+#[test]
+fn explain_takes_the_flags_of_retrying_and_its_own() {
+    let own = ["--status", "--header", "--method", "--now", "--body", "--format"].map(str::to_owned);
+    let shared: BTreeSet<_> = flags_of("serve").intersection(&flags_of("explain")).cloned().collect();
+    assert_eq!(flags_of("explain"), shared.into_iter().chain(own).collect());
+    for (flag, value, effect) in EXPLAIN {
+        let explain = try_explain(&[flag, value]).unwrap_or_else(|wrong| panic!("{flag} {value}: {wrong}"));
+        assert!(effect(&explain), "{flag} {value}: {explain:?}");
+    }
+    let explain = try_explain(&["--header", "Set-Cookie: SECRET"]).unwrap();
+    assert!(!format!("{explain:?}").contains("SECRET"));
+}
+
+#[test]
+fn what_is_no_answer_is_told() {
+    for status in ["", "99", "100", "199", "1000", "4291", "x", "+429"] {
+        let why = "is not the status of an answer; write 200 to 599, for example 429";
+        check(try_explain(&["--status", status]).err(), &[&format!("--status: `{status}` {why}")]);
+    }
+    for now in [
+        "",
+        "yesterday",
+        "-1",
+        "1.",
+        "1.0000000001",
+        "253402300800",
+        "99999999999999999999999",
+        "2026-10-21",
+        "2026-10-21T12:00:00",
+        "2026-10-21T12:00:00+02:00",
+        "2026-13-21T12:00:00Z",
+        "2026-02-30T12:00:00Z",
+        "2026-10-21T25:00:00Z",
+        "2026-10-21T12:00:00.Z",
+        "2026-10-é1T12:00:00Z",
+        "1969-12-31T23:59:59Z",
+    ] {
+        let why = "is no instant from 1970 to 9999; write for example 2026-10-21T12:00:00Z, \
+                   'Wed, 21 Oct 2026 12:00:00 GMT' or 1792584000";
+        check(try_explain(&["--now", now]).err(), &[&format!("--now: `{now}` {why}")]);
+    }
+    for (flag, value, why) in [
+        ("--method", "a b", "`a b` is not a method; write for example GET or POST"),
+        ("--format", "xml", "`xml` is not allowed; write one of text, json"),
+        ("--header", "SECRET", "number 1 has no colon; write 'Name: value'"),
+    ] {
+        check(try_explain(&[flag, value]).err(), &[&format!("{flag}: {why}")]);
     }
 }
 

@@ -5,6 +5,7 @@
 mod corpus;
 #[path = "../../../../fuzz/properties/corpus.rs"]
 mod corpus_files;
+mod explain;
 mod fake;
 mod fetch;
 #[path = "../../../../fuzz/properties/request_path.rs"]

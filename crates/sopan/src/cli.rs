@@ -8,12 +8,14 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::version;
+
 /// A polite proxy in front of somebody else's HTTP API.
 ///
 /// Point a program at sopan instead of the API. Its requests leave at the rate that the API allows; the rest wait in a fair
 /// line, and when the API says 429 or 503 with Retry-After, sopan waits just as long as it was asked to.
 #[derive(Parser)]
-#[command(name = "sopan", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "sopan", version = version::short(), long_version = version::long(), after_help = EXAMPLES, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -555,7 +557,13 @@ mod tests {
     fn an_unknown_flag_is_told_by_its_name() {
         let told = read(["sopan", "serve", "--bogus"].iter().map(OsString::from)).err().unwrap();
         assert!(told.exit_code() == 2 && told.to_string().contains("'--bogus'"), "{told}");
-        let told = read(["sopan", "--version"].iter().map(OsString::from)).err().unwrap();
-        assert_eq!((told.exit_code(), told.to_string()), (0, format!("sopan {}\n", env!("CARGO_PKG_VERSION"))));
+    }
+
+    #[test]
+    fn the_version_is_told_in_short_and_in_full() {
+        for (flag, expected) in [("-V", version::short()), ("--version", version::long())] {
+            let told = read(["sopan", flag].iter().map(OsString::from)).err().unwrap();
+            assert_eq!((told.exit_code(), told.to_string()), (0, format!("sopan {expected}\n")));
+        }
     }
 }

@@ -10,6 +10,7 @@
 //! | `explain` | what would be done with such an answer? |
 //! | `fake` | how does it behave against a rate-limited API? |
 //! | `log` | how is it told? |
+//! | `version` | which sopan is this? |
 //!
 //! The program itself is a line around [`run`], which other code can start in process too, as the fuzz targets do.
 
@@ -21,6 +22,7 @@ mod fake;
 mod fetch;
 mod log;
 mod serve;
+mod version;
 
 use std::ffi::OsString;
 use std::fmt::Display;

@@ -30,7 +30,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 
 use crate::log::Counted;
-use crate::{admin, config};
+use crate::{admin, config, version};
 use connection::Door;
 use drain::{Drain, Signals};
 use workers::Workers;
@@ -107,6 +107,7 @@ fn tell(in_force: &config::InForce<'_>) {
         max_retries,
         breaker,
         admin,
+        version = version::short(),
         "{in_force}"
     );
 }

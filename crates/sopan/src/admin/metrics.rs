@@ -26,6 +26,7 @@ use sopan_engine::event::{Attempted, Event, Observer};
 use sopan_engine::refusal::REASONS;
 
 use crate::log::{self, Counted};
+use crate::version;
 
 /// Everything that is counted; also writes the access log, since both are told the same.
 #[derive(Debug)]
@@ -87,7 +88,8 @@ impl Metrics {
     /// Nothing has happened yet; every counter is there from the start, at zero.
     pub(crate) fn new(access_log: bool) -> Arc<Self> {
         let mut registry = Registry::with_prefix("sopan");
-        registry.register("build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        let build = Info::new([("version", version::NUMBER), ("commit", version::COMMIT.unwrap_or("unknown"))]);
+        registry.register("build", "The version that runs, and the commit that it was built from", build);
         let help = "Attempts to send a request upstream, by what came of them; left if nobody waited for it any more";
         let attempts = labelled(&mut registry, "attempts", help, "outcome", ATTEMPTS);
         let help =
@@ -412,7 +414,11 @@ mod tests {
                 "sopan_upstream_seconds_bucket{le=\"0.025\"} 4",
                 "sopan_upstream_seconds_count 4",
                 "sopan_exchange_seconds_count 5",
-                &format!("sopan_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
+                &format!(
+                    "sopan_build_info{{version=\"{}\",commit=\"{}\"}} 1",
+                    version::NUMBER,
+                    version::COMMIT.unwrap_or("unknown")
+                ),
             ],
         );
     }

@@ -67,7 +67,8 @@ fn help_and_version_are_no_failures() {
         (&["serve", "-h"], "--rate"),
         (&["fetch", "-h"], "--rate"),
         (&["fake-api", "--help"], "--limit"),
-        (&["--version"], "sopan "),
+        (&["--version"], "\nTLS: rustls"),
+        (&["-V"], concat!("sopan ", env!("CARGO_PKG_VERSION"))),
     ] {
         let run = sopan(args);
         let out = String::from_utf8(run.out).unwrap();

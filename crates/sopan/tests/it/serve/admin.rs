@@ -45,6 +45,8 @@ fn the_first_line_names_what_is_in_force() {
     assert_eq!(serde_json::json!(fields), expected);
     assert_eq!(line["listen"], format!("http://{}", proxy.address));
     assert_eq!(line["admin"], format!("http://{}", proxy.admin));
+    let version = format!("sopan {}\n", line["version"].as_str().unwrap());
+    assert_eq!(version.as_bytes(), sopan(&["-V"]).out);
 }
 
 #[test]

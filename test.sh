@@ -10,6 +10,7 @@ cd "$(dirname "$0")"
 needs=(
     'cc:gcc:building the TLS library, without which there is no sopan'
     'curl:curl:tests with a client that is not ours'
+    'man:man-db:tests of the manual pages'
 )
 
 missing=()

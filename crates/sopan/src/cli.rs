@@ -1,12 +1,13 @@
 //! The command line as it is typed: names, help and examples.
 //!
-//! Nothing is read here but which flag was given what: every value stays the text it was, and what it means and whether it
-//! is allowed is told by [`crate::config`], in its own words.
+//! Nothing is read here but which flag was given what: every value (but the name of a shell, which clap knows best) stays the
+//! text it was, and what it means and whether it is allowed is told by [`crate::config`], in its own words.
 #![allow(rustdoc::bare_urls, reason = "what is written at a flag is its help, where a URL is a URL")]
 
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::version;
 
@@ -52,6 +53,12 @@ pub(crate) enum Command {
     /// Play a rate-limited API, to try sopan or any other client on
     #[command(after_help = format!("{FAKE_EXAMPLE}\n\n{DURATIONS}"))]
     FakeApi(Box<FakeApi>),
+    /// Write a script with which a shell completes commands and flags
+    #[command(after_help = COMPLETIONS_EXAMPLE)]
+    Completions(Completions),
+    /// Write the manual, as pages for `man`
+    #[command(after_help = MAN_EXAMPLE)]
+    Man(Man),
 }
 
 /// How a duration is written.
@@ -99,6 +106,17 @@ const EXPLAIN_RULES: &str = "\
 Nothing is sent. The answer is judged as that of a first attempt, come at once, by the code that the proxy runs: each line \
 is a thing that is read or decided, with the RFC or the setting behind it; the last one says what would be done. Of the \
 fields only the values of Retry-After are shown.";
+
+const COMPLETIONS_EXAMPLE: &str = "\
+Example:
+  sopan completions bash > ~/.local/share/bash-completion/completions/sopan
+      or, for the shell that runs, `source <(sopan completions bash)`";
+
+const MAN_EXAMPLE: &str = "\
+Example:
+  sopan man | man -l -
+      the page of sopan; with --dir ~/.local/share/man/man1 there are also
+      sopan-serve(1) and one for each other command";
 
 const FAKE_EXAMPLE: &str = "\
 Example:
@@ -384,6 +402,22 @@ pub(crate) struct Explain {
     pub(crate) retry: Retry,
 }
 
+/// Flags of `sopan completions`.
+#[derive(Args)]
+pub(crate) struct Completions {
+    /// Which shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+/// Flags of `sopan man`.
+#[derive(Args)]
+pub(crate) struct Man {
+    /// Where all pages are written to; without it, the first one goes to standard output
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<OsString>,
+}
+
 /// Flags of `sopan fake-api`.
 #[derive(Args)]
 pub(crate) struct FakeApi {
@@ -531,7 +565,8 @@ mod tests {
             let help = command.render_long_help().to_string();
             assert!(help.contains("\nExample:\n  sopan "), "{help}");
             for argument in command.get_arguments() {
-                let flag = argument.get_long().map_or_else(|| "<URL>".to_owned(), |name| format!("--{name}"));
+                let value = argument.get_value_names().map(|names| names.join(" ")).unwrap_or_default();
+                let flag = argument.get_long().map_or_else(|| format!("<{value}>"), |name| format!("--{name}"));
                 assert!(help.contains(&flag), "{flag} is missing in:\n{help}");
                 assert!(argument.get_help().is_some(), "{flag} is not explained");
             }
@@ -546,7 +581,16 @@ mod tests {
             let short = command.render_help().to_string();
             assert!(command.get_name() == "fake-api" || short.lines().count() < 40, "{short}");
         }
-        for text in [EXAMPLES, SERVE_EXAMPLE, FETCH_EXAMPLE, FETCH_RULES, EXPLAIN_EXAMPLE, FAKE_EXAMPLE] {
+        for text in [
+            EXAMPLES,
+            SERVE_EXAMPLE,
+            FETCH_EXAMPLE,
+            FETCH_RULES,
+            EXPLAIN_EXAMPLE,
+            COMPLETIONS_EXAMPLE,
+            MAN_EXAMPLE,
+            FAKE_EXAMPLE,
+        ] {
             for line in text.lines().filter(|line| line.starts_with(' ')) {
                 assert!(line.chars().count() <= 80, "{line}");
             }

@@ -10,7 +10,7 @@ mod steps;
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, Method, StatusCode};
@@ -189,12 +189,7 @@ pub(crate) fn run(settings: config::Explain) -> anyhow::Result<()> {
         Format::Text => show::text(&explanation, &answer, colours),
         Format::Json => show::json(&explanation, &answer, &rules),
     };
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).map_err(|e| anyhow::anyhow!("standard output cannot be written to: {e}"))
-        }
-        _ => Ok(()),
-    }
+    crate::print(text.as_bytes())
 }
 
 /// Longer bodies than this are not counted to their end.

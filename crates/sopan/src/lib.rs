@@ -9,6 +9,7 @@
 //! | `fetch` | what does this one URL say? |
 //! | `explain` | what would be done with such an answer? |
 //! | `fake` | how does it behave against a rate-limited API? |
+//! | `man` | what does a manual say, and a shell need to know? |
 //! | `log` | how is it told? |
 //! | `version` | which sopan is this? |
 //!
@@ -21,12 +22,13 @@ mod explain;
 mod fake;
 mod fetch;
 mod log;
+mod man;
 mod serve;
 mod version;
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// A wrong flag, setting, certificate or port: nothing was started.
@@ -51,6 +53,8 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
         cli::Command::Fetch(typed) => fetch(&typed),
         cli::Command::Explain(typed) => explain(&typed),
         cli::Command::FakeApi(typed) => fake(&typed),
+        cli::Command::Completions(typed) => told(print(&man::completions(typed.shell))),
+        cli::Command::Man(typed) => man(&typed),
     };
     done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
 }
@@ -78,12 +82,25 @@ fn fetch(typed: &cli::Fetch) -> Result<(), u8> {
 
 fn explain(typed: &cli::Explain) -> Result<(), u8> {
     let settings = config::explain(typed).map_err(|wrong| refuse(&wrong))?;
-    explain::run(settings).map_err(|error| complain(config::LogFormat::Text, &error, WRONG_SETTINGS))
+    told(explain::run(settings))
+}
+
+/// Pages into a directory, or the first of them to whoever reads standard output.
+fn man(typed: &cli::Man) -> Result<(), u8> {
+    told(match &typed.dir {
+        Some(dir) => man::write_pages(dir.as_ref()),
+        None => print(&man::main_page()),
+    })
 }
 
 fn fake(typed: &cli::FakeApi) -> Result<(), u8> {
     let settings = config::fake(typed).map_err(|wrong| refuse(&wrong))?;
-    fake::run(settings).map_err(|error| complain(config::LogFormat::Text, &error, WRONG_SETTINGS))
+    told(fake::run(settings))
+}
+
+/// What went wrong in a command without a log.
+fn told(done: anyhow::Result<()>) -> Result<(), u8> {
+    done.map_err(|error| complain(config::LogFormat::Text, &error, WRONG_SETTINGS))
 }
 
 fn refuse(wrong: &config::Wrong) -> u8 {
@@ -100,7 +117,18 @@ fn complain(format: config::LogFormat, error: &dyn Display, code: u8) -> u8 {
     code
 }
 
+/// Writes what was asked for to standard output. Where its reader closes it early, as `head` does, it had enough.
+fn print(text: &[u8]) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::anyhow!("standard output cannot be written to: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Tells whoever started the program. Where nobody listens, the exit code must do.
 fn say(text: &dyn Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{text}");
 }

@@ -8,6 +8,7 @@ mod corpus_files;
 mod explain;
 mod fake;
 mod fetch;
+mod man;
 #[path = "../../../../fuzz/properties/request_path.rs"]
 mod request_path;
 mod serve;

@@ -16,7 +16,8 @@ use crate::version;
 /// Point a program at sopan instead of the API. Its requests leave at the rate that the API allows; the rest wait in a fair
 /// line, and when the API says 429 or 503 with Retry-After, sopan waits just as long as it was asked to.
 #[derive(Parser)]
-#[command(name = "sopan", version = version::short(), long_version = version::long(), after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "sopan", version = version::short(), long_version = version::long())]
+#[command(after_help = EXAMPLES, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -380,7 +381,7 @@ pub(crate) struct Passing {
 /// Flags of `sopan explain`.
 #[derive(Args)]
 pub(crate) struct Explain {
-    /// The status of the answer, 200 to 599
+    /// The status of the answer, 200 or above
     #[arg(long, value_name = "N")]
     pub(crate) status: String,
     /// A field of the answer, may be given several times

@@ -76,7 +76,7 @@ pub(crate) fn explain(typed: &cli::Explain) -> Result<Explain, Wrong> {
 /// The status of an answer that ends an exchange; 1xx only announce it.
 fn status(text: &str) -> Result<StatusCode, String> {
     let code = text.parse().ok().filter(|code: &StatusCode| text.len() == 3 && code.as_u16() >= 200);
-    code.ok_or_else(|| format!("`{text}` is not the status of an answer; write 200 to 599, for example 429"))
+    code.ok_or_else(|| format!("`{text}` is not the status of an answer; write a number from 200 on, such as 429"))
 }
 
 fn method(text: &str) -> Result<Method, String> {

@@ -241,7 +241,7 @@ fn explain_takes_the_flags_of_retrying_and_its_own() {
 #[test]
 fn what_is_no_answer_is_told() {
     for status in ["", "99", "100", "199", "1000", "4291", "x", "+429"] {
-        let why = "is not the status of an answer; write 200 to 599, for example 429";
+        let why = "is not the status of an answer; write a number from 200 on, such as 429";
         check(try_explain(&["--status", status]).err(), &[&format!("--status: `{status}` {why}")]);
     }
     for now in [

@@ -35,7 +35,7 @@ pub enum Outcome {
     Answered {
         /// Its status.
         status: StatusCode,
-        /// How long it asks to wait, as [`hints::read`](crate::hints::read) found it: not floored, not cut.
+        /// How long it asks to wait, as [`hints::read`] found it: not floored, not cut.
         retry_after: Option<Duration>,
     },
     /// Not one byte of the request was written: no address, refused, no connection in time.

@@ -13,6 +13,7 @@ needs=(
     'python3:python3:the recipes in Python'
     'ensurepip:python3-venv:the recipes in Python'
     'node:nodejs:the recipe in JavaScript'
+    'man:man-db:tests of the manual pages'
 )
 
 # A program, or the module without which Python makes no environment.

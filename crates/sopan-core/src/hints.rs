@@ -9,8 +9,8 @@ pub mod retry_after;
 
 use std::time::{Duration, SystemTime};
 
-use http::HeaderMap;
 use http::header::{AGE, DATE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue};
 
 pub use retry_after::{Reading, parse_retry_after};
 
@@ -55,32 +55,91 @@ pub struct Hints {
 /// assert_eq!(hints.retry_after, Some(Duration::from_millis(1500)));
 /// ```
 pub fn read(headers: &HeaderMap, received: SystemTime, reader: Reader) -> Hints {
-    let waits = headers.get_all(RETRY_AFTER).iter().filter_map(|line| {
-        Some(match retry_after::read_value(line.as_bytes(), received, reader)? {
-            Reading::Date(date) => retry_after::seconds_between(clock(headers, received, reader), date),
-            delta @ Reading::Delta(_) => delta.wait(received),
-        })
-    });
-    Hints { retry_after: waits.max() }
+    Hints { retry_after: waits(headers, received, reader).filter_map(|(_, wait)| wait).max() }
 }
 
-/// The time from which a date in these headers is measured, in seconds since the Unix epoch.
-fn clock(headers: &HeaderMap, received: SystemTime, reader: Reader) -> i64 {
-    let ours = http_date::unix_seconds(received);
-    match (reader, senders_clock(headers, received, reader)) {
-        (Reader::Strict, _) | (Reader::Lenient, None) => ours,
-        (Reader::Lenient, Some(theirs)) if theirs.abs_diff(ours) <= SKEW_MAX => theirs,
-        // From the later clock the wait is the shorter one.
-        (Reader::Lenient, Some(theirs)) => theirs.max(ours),
+/// Every `Retry-After` line, with the wait that it asks for; `None` beside one that cannot be used.
+pub fn waits(
+    headers: &HeaderMap,
+    received: SystemTime,
+    reader: Reader,
+) -> impl Iterator<Item = (&HeaderValue, Option<Duration>)> {
+    headers.get_all(RETRY_AFTER).iter().map(move |line| {
+        let reading = retry_after::read_value(line.as_bytes(), received, reader);
+        let wait = reading.map(|reading| match reading {
+            Reading::Date(date) => retry_after::seconds_between(Clock::of(headers, received, reader).now(), date),
+            delta @ Reading::Delta(_) => delta.wait(received),
+        });
+        (line, wait)
+    })
+}
+
+/// From which clock a date in a response is measured. All are in seconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// From ours, since the strict reader looks at no other.
+    Ours(i64),
+    /// From ours, since the response does not show what its sender's was.
+    Unknown(i64, Unknown),
+    /// From the sender's, as `Date` shows it.
+    Senders {
+        /// What the sender's shows.
+        theirs: i64,
+        /// What ours shows.
+        ours: i64,
+    },
+    /// They are so far apart that one of them is wrong: from the later one, from which the wait is the shorter.
+    Apart {
+        /// What the sender's shows.
+        theirs: i64,
+        /// What ours shows.
+        ours: i64,
+    },
+}
+
+/// Why it is not known what the clock of a response's sender showed when it left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// There is no `Date`.
+    NoDate,
+    /// There are several.
+    SeveralDates,
+    /// It is no HTTP-date.
+    UnusableDate,
+    /// There is an `Age`: a cache has kept the response since.
+    Aged,
+}
+
+impl Clock {
+    /// From which clock a date in these headers is measured.
+    pub fn of(headers: &HeaderMap, received: SystemTime, reader: Reader) -> Self {
+        let ours = http_date::unix_seconds(received);
+        match (reader, senders_clock(headers, received, reader)) {
+            (Reader::Strict, _) => Self::Ours(ours),
+            (Reader::Lenient, Err(why)) => Self::Unknown(ours, why),
+            (Reader::Lenient, Ok(theirs)) if theirs.abs_diff(ours) <= SKEW_MAX => Self::Senders { theirs, ours },
+            (Reader::Lenient, Ok(theirs)) => Self::Apart { theirs, ours },
+        }
+    }
+
+    /// The time from which a date is measured.
+    pub fn now(self) -> i64 {
+        match self {
+            Self::Ours(ours) | Self::Unknown(ours, _) => ours,
+            Self::Senders { theirs, .. } => theirs,
+            Self::Apart { theirs, ours } => theirs.max(ours),
+        }
     }
 }
 
 /// What the sender's clock showed when the response left it, if the response tells: one valid `Date`, no `Age`.
-fn senders_clock(headers: &HeaderMap, received: SystemTime, reader: Reader) -> Option<i64> {
+fn senders_clock(headers: &HeaderMap, received: SystemTime, reader: Reader) -> Result<i64, Unknown> {
     let mut dates = headers.get_all(DATE).iter();
     match (dates.next(), dates.next()) {
-        (Some(date), None) if !headers.contains_key(AGE) => http_date::parse(date.as_bytes(), received, reader),
-        _ => None,
+        (None, _) => Err(Unknown::NoDate),
+        (Some(_), Some(_)) => Err(Unknown::SeveralDates),
+        (Some(_), None) if headers.contains_key(AGE) => Err(Unknown::Aged),
+        (Some(date), None) => http_date::parse(date.as_bytes(), received, reader).ok_or(Unknown::UnusableDate),
     }
 }
 
@@ -100,6 +159,10 @@ mod tests {
     }
 
     fn read_lines(lines: &[&str], received: SystemTime, reader: Reader) -> Option<Duration> {
+        read(&fields(lines), received, reader).retry_after
+    }
+
+    fn fields(lines: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for line in lines {
             let (name, value) = line.split_once(": ").expect("a field line");
@@ -108,7 +171,7 @@ mod tests {
                 HeaderValue::from_bytes(value.as_bytes()).expect("a field value"),
             );
         }
-        read(&headers, received, reader).retry_after
+        headers
     }
 
     #[track_caller]
@@ -168,6 +231,23 @@ mod tests {
         // An hour exactly is still believed, a second more is not.
         check(&["Retry-After: Wed, 21 Oct 2026 12:01:00 GMT", "Date: Wed, 21 Oct 2026 11:00:00 GMT"], 3660.0);
         check(&["Retry-After: Wed, 21 Oct 2026 12:01:00 GMT", "Date: Wed, 21 Oct 2026 10:59:59 GMT"], 60.0);
+    }
+
+    #[test]
+    fn it_is_told_by_which_clock_a_date_is_measured_and_why() {
+        const AT_NOON: i64 = 1_792_584_000;
+        let early = "Date: Wed, 21 Oct 2026 10:00:00 GMT";
+        for (lines, expected) in [
+            (&[][..], Clock::Unknown(AT_NOON, Unknown::NoDate)),
+            (&[NOON, NOON], Clock::Unknown(AT_NOON, Unknown::SeveralDates)),
+            (&[NOON, "Age: 30"], Clock::Unknown(AT_NOON, Unknown::Aged)),
+            (&["Date: yesterday"], Clock::Unknown(AT_NOON, Unknown::UnusableDate)),
+            (&["Date: Wed, 21 Oct 2026 12:01:00 GMT"], Clock::Senders { theirs: AT_NOON + 60, ours: AT_NOON }),
+            (&[early], Clock::Apart { theirs: AT_NOON - 7200, ours: AT_NOON }),
+        ] {
+            assert_eq!(Clock::of(&fields(lines), noon(), Reader::Lenient), expected, "{lines:?}");
+        }
+        assert_eq!(Clock::of(&fields(&[early]), noon(), Reader::Strict), Clock::Ours(AT_NOON));
     }
 
     #[test]

@@ -350,7 +350,7 @@ impl Lane {
 
     /// Pauses the lane for `wait`, at most `max_hold`. A later end wins, an earlier one never shortens.
     pub fn hold(&mut self, wait: Duration, now: Instant) {
-        let end = now.after(wait.min(self.policy.max_hold));
+        let end = now.after(self.policy.hold_for(wait));
         self.holds += 1;
         if self.hold.is_some_and(|until| until >= end) {
             return;
@@ -363,7 +363,7 @@ impl Lane {
     /// Counts a pause that is under way from `now`, where that ends later: the answer that asked for it has only now come to
     /// its end. It is no new pause.
     pub fn prolong_hold(&mut self, wait: Duration, now: Instant) {
-        let end = now.after(wait.min(self.policy.max_hold));
+        let end = now.after(self.policy.hold_for(wait));
         if self.hold.is_some_and(|until| until < end) {
             self.hold = Some(end);
             self.bucket.hold_until(end);

@@ -8,17 +8,18 @@ pub mod backoff;
 pub mod budget;
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 
+use crate::hints;
 use crate::policy::{OnLongRetryAfter, RetryPolicy};
 
 pub use backoff::{Backoff, backoff_delay};
 pub use budget::Budget;
 
 /// The statuses that are retried whatever the settings add.
-const RETRIED: [StatusCode; 6] = [
+pub const RETRIED: [StatusCode; 6] = [
     StatusCode::REQUEST_TIMEOUT,
     StatusCode::TOO_MANY_REQUESTS,
     StatusCode::INTERNAL_SERVER_ERROR,
@@ -34,7 +35,7 @@ pub enum Outcome {
     Answered {
         /// Its status.
         status: StatusCode,
-        /// How long it asks to wait, as [`hints::read`](crate::hints::read) found it: not floored, not cut.
+        /// How long it asks to wait, as [`hints::read`] found it: not floored, not cut.
         retry_after: Option<Duration>,
     },
     /// Not one byte of the request was written: no address, refused, no connection in time.
@@ -59,6 +60,14 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
+    /// What came of an attempt that this head answers; `received` is our wall clock at its reception. Below 400 nothing is
+    /// read of limits, since nothing follows from it.
+    pub fn of_answer(status: StatusCode, headers: &HeaderMap, received: SystemTime, policy: &RetryPolicy) -> Self {
+        let is_failure = status.as_u16() >= 400;
+        let hints = if is_failure { hints::read(headers, received, policy.reader) } else { hints::Hints::default() };
+        Self::Answered { status, retry_after: hints.retry_after }
+    }
+
     /// The wait that the upstream asked for, if it did.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -83,7 +92,7 @@ impl Outcome {
     }
 
     /// Whether it is a failure that this policy repeats where that is safe.
-    fn is_retried(&self, policy: &RetryPolicy) -> bool {
+    pub fn is_retried(&self, policy: &RetryPolicy) -> bool {
         match self {
             Self::Answered { status, .. } => RETRIED.contains(status) || policy.retry_on.contains(status),
             Self::NotSent | Self::Broken | Self::TimedOut => true,
@@ -93,7 +102,7 @@ impl Outcome {
     /// Whether a retry after it is paid for by the lane's budget: after a failure of the upstream or of the way there,
     /// which many retries make worse; not where the upstream itself asked to wait. A status of 600 or above is a server's
     /// error too (RFC 9110 §15).
-    fn spends_budget(&self) -> bool {
+    pub fn spends_budget(&self) -> bool {
         match self {
             Self::Answered { status, .. } => status.as_u16() >= 500 && !self.asks_to_wait(),
             Self::NotSent | Self::Broken | Self::TimedOut => true,
@@ -235,7 +244,7 @@ pub fn decide(policy: &RetryPolicy, situation: &Situation<'_>, outcome: &Outcome
         return Decision { verdict: Verdict::Done, hold: None };
     }
     // The wait comes first, since the lane is held by it even where this exchange ends here.
-    let wait = Wait::before_next(policy, situation.backoff, outcome, dice.backoff);
+    let wait = Wait::after(outcome, policy, situation.backoff, dice.backoff);
     let verdict = match next_attempt(policy, situation, outcome, wait, dice.retry_after) {
         Ok(again) => Verdict::Again(again),
         Err(why) => Verdict::GiveUp(why),
@@ -243,36 +252,47 @@ pub fn decide(policy: &RetryPolicy, situation: &Situation<'_>, outcome: &Outcome
     Decision { verdict, hold: outcome.asks_to_wait().then_some(wait.as_duration()) }
 }
 
-/// Where the wait before the next attempt comes from.
-#[derive(Clone, Copy)]
-enum Wait {
-    /// The upstream named it; floored and cut as the policy says.
-    Told(Duration),
-    /// The upstream named it, and it is more than is honoured.
+/// The wait before the next attempt, and which rule gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// The upstream named it.
+    Asked(Duration),
+    /// The upstream named zero: `min_wait`.
+    Floored(Duration),
+    /// The upstream named more than is honoured, and this is cut to `max_retry_after`.
+    Capped(Duration),
+    /// The upstream named it, and it is more than is honoured: there is no next attempt.
     TooLong(Duration),
-    /// The policy names it.
+    /// The upstream named none: `default_wait`.
     Default(Duration),
-    /// The backoff gave it.
+    /// The upstream named none, and neither do the settings: the backoff.
     Backoff(Duration),
 }
 
 impl Wait {
-    fn before_next(policy: &RetryPolicy, backoff: Backoff, outcome: &Outcome, sample: f64) -> Self {
+    /// The wait after an attempt that came to `outcome`. `sample` is uniform in [0, 1), for the backoff.
+    pub fn after(outcome: &Outcome, policy: &RetryPolicy, backoff: Backoff, sample: f64) -> Self {
         match (outcome.retry_after(), policy.default_wait) {
-            (Some(Duration::ZERO), _) => Self::Told(policy.min_wait),
-            (Some(asked), _) if asked <= policy.max_retry_after => Self::Told(asked),
+            (Some(Duration::ZERO), _) => Self::Floored(policy.min_wait),
+            (Some(asked), _) if asked <= policy.max_retry_after => Self::Asked(asked),
             (Some(asked), _) => match policy.on_long_retry_after {
                 OnLongRetryAfter::GiveUp => Self::TooLong(asked),
-                OnLongRetryAfter::Cap => Self::Told(policy.max_retry_after),
+                OnLongRetryAfter::Cap => Self::Capped(policy.max_retry_after),
             },
             (None, Some(wait)) if outcome.is_throttled() => Self::Default(wait),
             (None, _) => Self::Backoff(backoff_delay(policy, backoff, sample)),
         }
     }
 
-    fn as_duration(self) -> Duration {
+    /// How long it is.
+    pub fn as_duration(self) -> Duration {
         match self {
-            Self::Told(wait) | Self::TooLong(wait) | Self::Default(wait) | Self::Backoff(wait) => wait,
+            Self::Asked(wait)
+            | Self::Floored(wait)
+            | Self::Capped(wait)
+            | Self::TooLong(wait)
+            | Self::Default(wait)
+            | Self::Backoff(wait) => wait,
         }
     }
 }
@@ -286,7 +306,7 @@ fn next_attempt(
     sample: f64,
 ) -> Result<Again, Why> {
     let Backoff { retries, previous } = situation.backoff;
-    if !is_safe_to_repeat(situation, outcome) {
+    if Safe::because(situation, outcome).is_none() {
         return Err(Why::NotSafeToRepeat);
     }
     if !situation.is_replayable {
@@ -297,7 +317,9 @@ fn next_attempt(
     }
     let (wait, previous) = match wait {
         Wait::TooLong(asked) => return Err(Why::AskedTooLong { asked, max: policy.max_retry_after }),
-        Wait::Told(wait) => (wait.saturating_add(backoff::scaled(policy.retry_after_jitter, sample)), previous),
+        Wait::Asked(wait) | Wait::Floored(wait) | Wait::Capped(wait) => {
+            (wait.saturating_add(backoff::scaled(policy.retry_after_jitter, sample)), previous)
+        }
         Wait::Default(wait) => (wait, previous),
         Wait::Backoff(wait) => (wait, wait),
     };
@@ -308,13 +330,29 @@ fn next_attempt(
     Ok(Again { wait, spends_budget: outcome.spends_budget(), backoff })
 }
 
-/// Whether a second sending cannot make the upstream act twice: nothing was sent, it said that it did not act, it knows
-/// repetitions by their key, or the method is idempotent (RFC 9110 §9.2.2).
-fn is_safe_to_repeat(situation: &Situation<'_>, outcome: &Outcome) -> bool {
-    *outcome == Outcome::NotSent
-        || outcome.asks_to_wait()
-        || situation.has_idempotency_key
-        || situation.method.is_idempotent()
+/// Why a second sending cannot make the upstream act twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Safe {
+    /// Nothing was sent.
+    NotSent,
+    /// The upstream asked to wait: it did not act.
+    AskedToWait,
+    /// It knows a repetition by its `Idempotency-Key`.
+    Key,
+    /// The method is idempotent (RFC 9110 §9.2.2).
+    Method,
+}
+
+impl Safe {
+    /// Why repeating is safe after an attempt that came to `outcome`; `None` where it is not.
+    pub fn because(situation: &Situation<'_>, outcome: &Outcome) -> Option<Self> {
+        match outcome {
+            Outcome::NotSent => Some(Self::NotSent),
+            asks if asks.asks_to_wait() => Some(Self::AskedToWait),
+            _ if situation.has_idempotency_key => Some(Self::Key),
+            _ => situation.method.is_idempotent().then_some(Self::Method),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -35,7 +35,6 @@ use http::header::{CONNECTION, RETRY_AFTER, UPGRADE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use sopan_core::breaker::Health;
 use sopan_core::headers::{offered_upgrade, strip_hop_by_hop, went_in_a_circle};
-use sopan_core::hints;
 use sopan_core::lane::Visit;
 use sopan_core::queue::{ClientId, Entry};
 use sopan_core::retry::{Again, Backoff, Decision, Outcome, Situation, Verdict, Why, decide};
@@ -55,6 +54,7 @@ use hop::Crossing;
 pub use hop::Hop;
 pub use inbound::{Answer, End, Inbound};
 use keep::Kept;
+pub use keep::{KEPT_BYTES_MAX, KEPT_TIME_MAX};
 pub use nowhere::{Astray, Nowhere};
 use story::Story;
 pub use tunnel::Tunnel;
@@ -343,13 +343,8 @@ impl<'a> Exchange<'a> {
 
     fn outcome(&self) -> Outcome {
         let Some(response) = &self.response else { return Outcome::Broken };
-        let status = response.status();
-        let retry_after = if status.as_u16() < 400 {
-            None
-        } else {
-            hints::read(response.headers(), self.upstream.clock.wall(), self.upstream.retry.reader).retry_after
-        };
-        Outcome::Answered { status, retry_after }
+        let received = self.upstream.clock.wall();
+        Outcome::of_answer(response.status(), response.headers(), received, &self.upstream.retry)
     }
 
     fn settle(&mut self, health: Health, hold: Option<Duration>) {

@@ -1,7 +1,7 @@
 //! The command line as it is typed: names, help and examples.
 //!
-//! Nothing is read here but which flag was given what: every value stays the text it was, and what it means and whether it
-//! is allowed is told by [`crate::config`], in its own words.
+//! Nothing is read here but which flag was given what: every value (but the name of a shell, which clap knows best) stays the
+//! text it was, and what it means and whether it is allowed is told by [`crate::config`], in its own words.
 #![allow(rustdoc::bare_urls, reason = "what is written at a flag is its help, where a URL is a URL")]
 
 mod settings;
@@ -9,14 +9,18 @@ mod settings;
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
-pub(crate) use settings::{FetchFlags, ServeFlags};
+use clap_complete::Shell;
+pub(crate) use settings::{ExplainFlags, FetchFlags, ServeFlags};
+
+use crate::version;
 
 /// A polite proxy in front of somebody else's HTTP API.
 ///
 /// Point a program at sopan instead of the API. Its requests leave at the rate that the API allows; the rest wait in a fair
 /// line, and when the API says 429 or 503 with Retry-After, sopan waits just as long as it was asked to.
 #[derive(Parser)]
-#[command(name = "sopan", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "sopan", version = version::short(), long_version = version::long())]
+#[command(after_help = EXAMPLES, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -32,6 +36,8 @@ Examples:
       the proxy in front of it, at http://127.0.0.1:8000
   sopan fetch http://127.0.0.1:8765/api/v1/orders
       one polite GET without a proxy
+  sopan explain --status 429 --header 'Retry-After: 90'
+      what the proxy would do with such an answer
 
 `sopan COMMAND -h` lists the flags that matter most, `sopan COMMAND --help` explains every one.";
 
@@ -58,9 +64,19 @@ pub(crate) enum Command {
     #[command(after_long_help = format!("{FETCH_EXAMPLE}\n\n{FETCH_RULES}\n\n{DURATIONS} {SIZES}"))]
     #[command(mut_arg("total-timeout", |arg| arg.help(FETCH_TOTAL_TIMEOUT).long_help(None)))]
     Fetch(Box<Fetch>),
+    /// Say what sopan reads in an answer of an API, and what it would do with it
+    #[command(after_help = EXPLAIN_EXAMPLE)]
+    #[command(after_long_help = format!("{EXPLAIN_EXAMPLE}\n\n{EXPLAIN_RULES}\n\n{DURATIONS}"))]
+    Explain(Box<Explain>),
     /// Play a rate-limited API, to try sopan or any other client on
     #[command(after_help = format!("{FAKE_EXAMPLE}\n\n{DURATIONS}"))]
     FakeApi(Box<FakeApi>),
+    /// Write a script with which a shell completes commands and flags
+    #[command(after_help = COMPLETIONS_EXAMPLE)]
+    Completions(Completions),
+    /// Write the manual, as pages for `man`
+    #[command(after_help = MAN_EXAMPLE)]
+    Man(Man),
 }
 
 /// How a duration is written.
@@ -114,6 +130,27 @@ Exit codes:
   75   the API failed, was limited or could not be reached: run it again later
   76   the API refuses the request, or its answer cannot be kept: mend it first
   130  interrupted";
+
+const EXPLAIN_EXAMPLE: &str = "\
+Example:
+  sopan explain --status 429 --header 'Retry-After: 90'
+      perhaps with --method POST, and every field that a vendor's answer has";
+
+const EXPLAIN_RULES: &str = "\
+Nothing is sent. The answer is judged as that of a first attempt, come at once, by the code that the proxy runs: each line \
+is a thing that is read or decided, with the RFC or the setting behind it; the last one says what would be done. Of the \
+fields only the values of Retry-After are shown.";
+
+const COMPLETIONS_EXAMPLE: &str = "\
+Example:
+  sopan completions bash > ~/.local/share/bash-completion/completions/sopan
+      or, for the shell that runs, `source <(sopan completions bash)`";
+
+const MAN_EXAMPLE: &str = "\
+Example:
+  sopan man | man -l -
+      the page of sopan; with --dir ~/.local/share/man/man1 there are also
+      sopan-serve(1) and one for each other command";
 
 const FAKE_EXAMPLE: &str = "\
 Example:
@@ -178,6 +215,53 @@ pub(crate) struct Fetch {
     pub(crate) body_bytes_max: String,
     #[command(flatten)]
     pub(crate) settings: FetchFlags,
+}
+
+/// Flags of `sopan explain`.
+#[derive(Args)]
+pub(crate) struct Explain {
+    /// The status of the answer, 200 or above
+    #[arg(long, value_name = "N")]
+    pub(crate) status: String,
+    /// A field of the answer, may be given several times
+    #[arg(long, value_name = "'NAME: VALUE'")]
+    pub(crate) header: Vec<String>,
+    /// The method of the request that was answered
+    #[arg(long, value_name = "METHOD", default_value = "GET")]
+    pub(crate) method: String,
+    /// When the answer came: 2026-10-21T12:00:00Z, a date as in HTTP, or seconds since 1970 [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) now: Option<String>,
+    /// A file with the body of the answer, or `-` for standard input; only its size matters
+    #[arg(long, value_name = "FILE")]
+    pub(crate) body: Option<String>,
+    /// The form of the explanation: lines for people, or a JSON object
+    #[arg(long, value_name = "text|json", default_value = "text")]
+    pub(crate) format: String,
+    /// A settings file whose rules count, as `sopan serve` has it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
+    /// Which of its upstreams answered; needed where there are several
+    #[arg(long, value_name = "NAME", requires = "config")]
+    pub(crate) of: Option<String>,
+    #[command(flatten)]
+    pub(crate) settings: ExplainFlags,
+}
+
+/// Flags of `sopan completions`.
+#[derive(Args)]
+pub(crate) struct Completions {
+    /// Which shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+/// Flags of `sopan man`.
+#[derive(Args)]
+pub(crate) struct Man {
+    /// Where all pages are written to; without it, the first one goes to standard output
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<OsString>,
 }
 
 /// Flags of `sopan fake-api`.
@@ -352,6 +436,12 @@ mod tests {
             SCHEMA_EXAMPLE,
             FETCH_EXAMPLE,
             FETCH_RULES,
+            SERVE_EXAMPLE,
+            FETCH_EXAMPLE,
+            FETCH_RULES,
+            EXPLAIN_EXAMPLE,
+            COMPLETIONS_EXAMPLE,
+            MAN_EXAMPLE,
             FAKE_EXAMPLE,
         ] {
             for line in text.lines().filter(|line| line.starts_with(' ')) {
@@ -364,7 +454,13 @@ mod tests {
     fn an_unknown_flag_is_told_by_its_name() {
         let told = read(["sopan", "serve", "--bogus"].iter().map(OsString::from)).err().unwrap();
         assert!(told.exit_code() == 2 && told.to_string().contains("'--bogus'"), "{told}");
-        let told = read(["sopan", "--version"].iter().map(OsString::from)).err().unwrap();
-        assert_eq!((told.exit_code(), told.to_string()), (0, format!("sopan {}\n", env!("CARGO_PKG_VERSION"))));
+    }
+
+    #[test]
+    fn the_version_is_told_in_short_and_in_full() {
+        for (flag, expected) in [("-V", version::short()), ("--version", version::long())] {
+            let told = read(["sopan", flag].iter().map(OsString::from)).err().unwrap();
+            assert_eq!((told.exit_code(), told.to_string()), (0, format!("sopan {expected}\n")));
+        }
     }
 }

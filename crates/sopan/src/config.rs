@@ -9,6 +9,7 @@ use std::io::IsTerminal;
 mod demo;
 mod draft;
 mod example;
+mod explain;
 mod fake;
 mod fetch;
 mod file;
@@ -25,6 +26,7 @@ mod tree;
 
 pub(crate) use demo::{Demo, demo, demo_api, demo_proxy};
 pub(crate) use example::example;
+pub(crate) use explain::{Body, Explain, Format, explain};
 pub(crate) use fake::{Fake, fake};
 pub(crate) use fetch::{Fetch, fetch};
 pub(crate) use flags::Typed;
@@ -33,7 +35,7 @@ pub(crate) use problem::{Place, Problem, Wrong};
 pub(crate) use resolve::Resolved;
 pub(crate) use schema::schema;
 pub(crate) use serve::{ClientBy, Loaded, Serve, Served, load, serve};
-pub(crate) use setting::{Kind, Rank, Setting};
+pub(crate) use setting::{Kind, Rank, Section, Setting};
 pub(crate) use table::{GROUPS, settings};
 
 /// How log lines are written.
@@ -56,14 +58,9 @@ pub(crate) fn is_json(format: &str) -> Result<bool, Wrong> {
     check.finish(format.map(|format| format == LogFormat::Json))
 }
 
-/// Whether whoever reads standard error wants colours: a terminal, unless its owner says otherwise (no-color.org).
-pub(crate) fn wants_colours() -> bool {
-    wants_colours_on(&std::io::stderr())
-}
-
-/// Whether whoever reads this stream wants colours: a terminal, unless its owner says otherwise (no-color.org).
-fn wants_colours_on(stream: &impl IsTerminal) -> bool {
-    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// Whether whoever reads there wants colours: a terminal, unless its owner says otherwise (no-color.org).
+pub(crate) fn wants_colours(to: &impl IsTerminal) -> bool {
+    to.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 #[cfg(test)]

@@ -4,12 +4,16 @@
 //! |---|---|
 //! | `cli` | what was typed? |
 //! | `config` | what does it mean, and is it allowed? |
+//! | `check` | is a settings file right, and what does it say? |
 //! | `serve` | who connects, and what becomes of their requests? |
 //! | `admin` | what is going on? |
 //! | `fetch` | what does this one URL say? |
+//! | `explain` | what would be done with such an answer? |
 //! | `fake` | how does it behave against a rate-limited API? |
 //! | `demo` | what is sopan good for? |
+//! | `man` | what does a manual say, and a shell need to know? |
 //! | `log` | how is it told? |
+//! | `version` | which sopan is this? |
 //!
 //! The program itself is a line around [`run`], which other code can start in process too, as the fuzz targets do.
 
@@ -18,14 +22,17 @@ mod check;
 mod cli;
 mod config;
 mod demo;
+mod explain;
 mod fake;
 mod fetch;
 mod log;
+mod man;
 mod serve;
+mod version;
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// A wrong flag, setting, certificate or port: nothing was started.
@@ -49,10 +56,13 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
         cli::Command::Demo(typed) => demo(&typed),
         cli::Command::Serve(typed) => serve(&typed),
         cli::Command::Check(typed) => check(&typed),
-        cli::Command::Example => print(&config::example()),
-        cli::Command::Schema => print(&config::schema()),
+        cli::Command::Example => told(print(config::example().as_bytes())),
+        cli::Command::Schema => told(print(config::schema().as_bytes())),
         cli::Command::Fetch(typed) => fetch(&typed),
+        cli::Command::Explain(typed) => explain(&typed),
         cli::Command::FakeApi(typed) => fake(&typed),
+        cli::Command::Completions(typed) => told(print(&man::completions(typed.shell))),
+        cli::Command::Man(typed) => man(&typed),
     };
     done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
 }
@@ -83,22 +93,10 @@ fn serve(typed: &cli::Serve) -> Result<(), u8> {
 fn check(typed: &cli::Check) -> Result<(), u8> {
     let told = check::run(typed).map_err(|wrong| refuse(&wrong))?;
     if let Some(wrong) = told.wrong {
-        say(&wrong.told(config::wants_colours()).trim_end());
+        say(&wrong.told(config::wants_colours(&io::stderr())).trim_end());
     }
-    print(&told.out)?;
+    self::told(print(told.out.as_bytes()))?;
     if told.is_right { Ok(()) } else { Err(WRONG_SETTINGS) }
-}
-
-/// Writes to standard output. Whoever has read enough is no reason to complain.
-fn print(text: &str) -> Result<(), u8> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(complain(
-            config::LogFormat::Text,
-            &format_args!("cannot write to standard output: {error}"),
-            WRONG_SETTINGS,
-        )),
-        _ => Ok(()),
-    }
 }
 
 fn fetch(typed: &cli::Fetch) -> Result<(), u8> {
@@ -113,13 +111,31 @@ fn fetch(typed: &cli::Fetch) -> Result<(), u8> {
     })
 }
 
+fn explain(typed: &cli::Explain) -> Result<(), u8> {
+    let settings = config::explain(typed).map_err(|wrong| refuse(&wrong))?;
+    told(explain::run(settings))
+}
+
+/// Pages into a directory, or the first of them to whoever reads standard output.
+fn man(typed: &cli::Man) -> Result<(), u8> {
+    told(match &typed.dir {
+        Some(dir) => man::write_pages(dir.as_ref()),
+        None => print(&man::main_page()),
+    })
+}
+
 fn fake(typed: &cli::FakeApi) -> Result<(), u8> {
     let settings = config::fake(typed).map_err(|wrong| refuse(&wrong))?;
-    fake::run(settings).map_err(|error| complain(config::LogFormat::Text, &error, WRONG_SETTINGS))
+    told(fake::run(settings))
+}
+
+/// What went wrong in a command without a log.
+fn told(done: anyhow::Result<()>) -> Result<(), u8> {
+    done.map_err(|error| complain(config::LogFormat::Text, &error, WRONG_SETTINGS))
 }
 
 fn refuse(wrong: &config::Wrong) -> u8 {
-    say(&wrong.told(config::wants_colours()).trim_end());
+    say(&wrong.told(config::wants_colours(&io::stderr())).trim_end());
     WRONG_SETTINGS
 }
 
@@ -132,7 +148,18 @@ fn complain(format: config::LogFormat, error: &dyn Display, code: u8) -> u8 {
     code
 }
 
+/// Writes what was asked for to standard output. Where its reader closes it early, as `head` does, it had enough.
+fn print(text: &[u8]) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::anyhow!("standard output cannot be written to: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Tells whoever started the program. Where nobody listens, the exit code must do.
 fn say(text: &dyn Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{text}");
 }

@@ -44,7 +44,7 @@ impl Form {
     pub(crate) fn new<'n>(format: LogFormat, names: impl IntoIterator<Item = &'n str>) -> Self {
         let widths: Vec<_> = names.into_iter().map(|name| name.chars().count()).collect();
         let name_width = if widths.len() > 1 { widths.into_iter().max().unwrap_or(0) } else { 0 };
-        Self { format, ansi: config::wants_colours(), name_width }
+        Self { format, ansi: config::wants_colours(&io::stderr()), name_width }
     }
 
     /// The same without colours.

@@ -34,7 +34,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::log::Counted;
-use crate::{admin, config};
+use crate::{admin, config, version};
 use connection::Door;
 use drain::{Drain, Signals};
 use in_force::{InForce, limits_of};
@@ -144,7 +144,7 @@ fn settings_of(served: &config::Served) -> Settings {
 fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstream>]) {
     let listen = format!("http://{listening}");
     let admin = settings.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}"));
-    tracing::info!(listen, admin, "listening on {listen}; admin {admin}");
+    tracing::info!(listen, admin, version = version::short(), "listening on {listen}; admin {admin}");
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();

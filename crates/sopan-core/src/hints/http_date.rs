@@ -22,6 +22,29 @@ const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Au
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const LONG_WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
+/// The three forms of an HTTP-date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `Wed, 21 Oct 2026 12:01:30 GMT`, the one that senders must write.
+    ImfFixdate,
+    /// `Wednesday, 21-Oct-26 12:01:30 GMT`, with two digits for the year.
+    Rfc850,
+    /// `Wed Oct 21 12:01:30 2026`, which is UTC.
+    Asctime,
+}
+
+impl Form {
+    /// The only form in which `value` can be a date; whether it is one is for [`parse`] to say.
+    pub fn of(value: &[u8]) -> Self {
+        // The first comma tells the forms apart: after a short weekday, after a long one, or none at all.
+        match value.iter().position(|&byte| byte == b',') {
+            Some(3) => Self::ImfFixdate,
+            Some(_) => Self::Rfc850,
+            None => Self::Asctime,
+        }
+    }
+}
+
 /// The instant that `value` names, in seconds since the Unix epoch (negative before 1970), or `None` if it is no
 /// HTTP-date (RFC 9110 §5.6.7).
 ///
@@ -38,11 +61,10 @@ const LONG_WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", 
 /// ```
 pub fn parse(value: &[u8], received: SystemTime, reader: Reader) -> Option<i64> {
     let rest = Rest(value);
-    // The first comma tells the forms apart: after a short weekday, after a long one, or none at all.
-    match value.iter().position(|&byte| byte == b',') {
-        Some(3) => imf_fixdate(rest, reader),
-        Some(_) => rfc_850(rest, received, reader),
-        None => asctime(rest),
+    match Form::of(value) {
+        Form::ImfFixdate => imf_fixdate(rest, reader),
+        Form::Rfc850 => rfc_850(rest, received, reader),
+        Form::Asctime => asctime(rest),
     }
 }
 

@@ -18,6 +18,30 @@ pub enum Reading {
     Date(i64),
 }
 
+/// What a value looks like, and so how it is read; whether it is one is for [`read_value`] to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Digits alone: a number of seconds.
+    Seconds,
+    /// It begins with a digit, and there is more: a decimal fraction, or nothing that can be used.
+    Decimal,
+    /// Anything else can only be a date.
+    Date(http_date::Form),
+}
+
+impl Form {
+    /// What `value` looks like; `None` if nothing is there.
+    pub fn of(value: &[u8]) -> Option<Self> {
+        let value = without_white_space(value);
+        // A date begins with the name of a weekday, so the first byte tells which of the two is meant.
+        Some(match value.first()? {
+            b'0'..=b'9' if value.iter().all(u8::is_ascii_digit) => Self::Seconds,
+            b'0'..=b'9' => Self::Decimal,
+            _ => Self::Date(http_date::Form::of(value)),
+        })
+    }
+}
+
 impl Reading {
     /// How long that is from `received` on, a date's remaining time rounded up to whole seconds so that nobody comes
     /// early; zero for a date that has passed.
@@ -51,12 +75,11 @@ pub fn parse_retry_after(value: &str, received: SystemTime) -> Option<Duration> 
 ///
 /// `received` is when the field came in; it resolves the two-digit year of an RFC 850 date.
 pub fn read_value(value: &[u8], received: SystemTime, reader: Reader) -> Option<Reading> {
+    let form = Form::of(value)?;
     let value = without_white_space(value);
-    // A date begins with the name of a weekday, so the first byte tells which of the two is meant.
-    if value.first()?.is_ascii_digit() {
-        number(value, reader).map(Reading::Delta)
-    } else {
-        http_date::parse(value, received, reader).map(Reading::Date)
+    match form {
+        Form::Seconds | Form::Decimal => number(value, reader).map(Reading::Delta),
+        Form::Date(_) => http_date::parse(value, received, reader).map(Reading::Date),
     }
 }
 
@@ -147,6 +170,28 @@ mod tests {
         check("Wednesday, 21-Oct-26 12:01:30 GMT", 90.0);
         check("Wed Oct 21 12:01:30 2026", 90.0);
         check("Wed, 21 Oct 2026 12:01:60 GMT", 119.0);
+    }
+
+    #[test]
+    fn a_value_is_what_it_looks_like_or_nothing() {
+        use http_date::Form as Date;
+        for (value, expected) in [
+            ("90", Some(Form::Seconds)),
+            (" \t0 ", Some(Form::Seconds)),
+            ("1.5", Some(Form::Decimal)),
+            ("5s", Some(Form::Decimal)),
+            ("90, 120", Some(Form::Decimal)),
+            ("Wed, 21 Oct 2026 12:01:30 GMT", Some(Form::Date(Date::ImfFixdate))),
+            ("Wed, 21 Oct 2026 12:01:30 UTC", Some(Form::Date(Date::ImfFixdate))),
+            ("Wednesday, 21-Oct-26 12:01:30 GMT", Some(Form::Date(Date::Rfc850))),
+            ("Wed Oct 21 12:01:30 2026", Some(Form::Date(Date::Asctime))),
+            ("-1", Some(Form::Date(Date::Asctime))),
+            ("not-a-date", Some(Form::Date(Date::Asctime))),
+            ("", None),
+            (" ", None),
+        ] {
+            assert_eq!(Form::of(value.as_bytes()), expected, "{value:?}");
+        }
     }
 
     #[test]

@@ -46,6 +46,11 @@ impl Default for LanePolicy {
 }
 
 impl LanePolicy {
+    /// How long the lane is held where `wait` was asked for.
+    pub fn hold_for(&self, wait: Duration) -> Duration {
+        wait.min(self.max_hold)
+    }
+
     /// Whether these settings can be kept to.
     ///
     /// # Errors

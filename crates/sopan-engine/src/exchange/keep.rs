@@ -7,10 +7,10 @@ use bytes::{Bytes, BytesMut};
 
 use super::Exchange;
 
-/// The longest body that is kept.
-const KEPT_BYTES_MAX: usize = 64 * 1024;
+/// The longest body of a failed answer that is kept while its request is tried again.
+pub const KEPT_BYTES_MAX: usize = 64 * 1024;
 /// The longest that reading it may take.
-const KEPT_TIME_MAX: Duration = Duration::from_secs(1);
+pub const KEPT_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What became of a failed answer.
 pub(super) enum Kept {

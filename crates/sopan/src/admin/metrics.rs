@@ -25,6 +25,7 @@ use sopan_engine::event::{Attempted, Event, NO_UPSTREAM, Observer};
 use sopan_engine::refusal::REASONS;
 
 use crate::log::{self, AccessLog};
+use crate::version;
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -100,7 +101,8 @@ impl Metrics {
         let lanes = upstreams.iter().map(|tally| Shown { name: Arc::clone(&tally.upstream), lane: OnceLock::new() });
         let lanes: Arc<[_]> = lanes.collect();
         let mut registry = Registry::with_prefix("sopan");
-        registry.register("build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        let build = Info::new([("version", version::NUMBER), ("commit", version::COMMIT.unwrap_or("unknown"))]);
+        registry.register("build", "The version that runs, and the commit that it was built from", build);
         let all: Vec<_> = upstreams.iter().chain([&none]).map(Arc::clone).collect();
         register(&mut registry, &upstreams, &all);
         registry.register_collector(Box::new(LaneCollector(Arc::clone(&lanes))));
@@ -492,7 +494,11 @@ mod tests {
                 "sopan_upstream_seconds_count{upstream=\"shop\"} 4",
                 "sopan_exchange_seconds_count{upstream=\"shop\"} 5",
                 "sopan_exchange_seconds_count{upstream=\"none\"} 1",
-                &format!("sopan_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
+                &format!(
+                    "sopan_build_info{{version=\"{}\",commit=\"{}\"}} 1",
+                    version::NUMBER,
+                    version::COMMIT.unwrap_or("unknown")
+                ),
             ],
         );
     }

@@ -4,7 +4,7 @@ use clap::builder::StyledStr;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
-use crate::config::{GROUPS, Kind, Rank, Setting, Typed, settings};
+use crate::config::{GROUPS, Kind, Rank, Section, Setting, Typed, settings};
 
 /// Those of `serve`: all.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +13,18 @@ pub(crate) struct ServeFlags(pub(crate) Typed);
 /// Those that `fetch` has too.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FetchFlags(pub(crate) Typed);
+
+/// Those that have a say in what is done with an answer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ExplainFlags(pub(crate) Typed);
+
+impl std::ops::Deref for ExplainFlags {
+    type Target = Typed;
+
+    fn deref(&self) -> &Typed {
+        &self.0
+    }
+}
 
 impl std::ops::Deref for ServeFlags {
     type Target = Typed;
@@ -32,6 +44,11 @@ impl std::ops::Deref for FetchFlags {
 
 fn of_fetch(setting: &Setting) -> bool {
     setting.fetch
+}
+
+fn of_explain(setting: &Setting) -> bool {
+    const RULES: [&str; 5] = ["breaker", "max_hold", "wait_max", "total_timeout", "attempt_timeout"];
+    setting.section == Section::Retry || RULES.contains(&setting.key)
 }
 
 fn augment(mut command: Command, has: fn(&Setting) -> bool) -> Command {
@@ -127,6 +144,27 @@ impl FromArgMatches for FetchFlags {
 impl Args for FetchFlags {
     fn augment_args(command: Command) -> Command {
         augment(command, of_fetch)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ExplainFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self(typed(matches, of_explain)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ExplainFlags {
+    fn augment_args(command: Command) -> Command {
+        augment(command, of_explain)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 
-use super::{Fake, Serve, Wrong, wants_colours_on};
+use super::{Fake, Serve, Wrong, wants_colours};
 use crate::cli;
 
 /// How `sopan demo` is shown.
@@ -23,7 +23,7 @@ pub(crate) fn demo(typed: &cli::Demo) -> Demo {
     if typed.plain || !draws || !out.is_terminal() {
         return Demo::Lines;
     }
-    Demo::Picture { colours: wants_colours_on(&out) }
+    Demo::Picture { colours: wants_colours(&out) }
 }
 
 /// The API of the demo: `sopan fake-api` with this limit, on a port of its own.

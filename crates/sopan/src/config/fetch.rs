@@ -56,7 +56,7 @@ pub(crate) fn fetch(typed: &cli::Fetch) -> Result<Fetch, Wrong> {
 }
 
 /// What the flags that `fetch` shares with `serve` come to.
-fn of_flags(check: &mut Check, typed: &Typed, target: Option<Target>) -> (Settings, LogFormat) {
+pub(super) fn of_flags(check: &mut Check, typed: &Typed, target: Option<Target>) -> (Settings, LogFormat) {
     let mut problems = Vec::new();
     let mut flags = typed.layer(&mut problems);
     flags.sift(&mut problems);
@@ -111,18 +111,24 @@ const OURS: [HeaderName; 8] = [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRA
 
 /// One field. What is said of a wrong one never shows its value, which may be a secret.
 fn header(field: &str, number: usize) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, mut value) = self::field(field, number)?;
+    if OURS.contains(&name) {
+        return Err(format!("`{name}` is set by sopan itself; leave it away"));
+    }
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// One field as it is typed, whoever sends it.
+pub(super) fn field(field: &str, number: usize) -> Result<(HeaderName, HeaderValue), String> {
     let Some((name, value)) = field.split_once(':') else {
         return Err(format!("number {number} has no colon; write 'Name: value'"));
     };
     let Ok(name) = name.parse::<HeaderName>() else {
         return Err(format!("number {number} does not begin with the name of a field; write 'Name: value'"));
     };
-    if OURS.contains(&name) {
-        return Err(format!("`{name}` is set by sopan itself; leave it away"));
-    }
-    let Ok(mut value) = HeaderValue::from_bytes(value.trim().as_bytes()) else {
+    let Ok(value) = HeaderValue::from_bytes(value.trim().as_bytes()) else {
         return Err(format!("the value of `{name}` holds a character that no field may hold, such as a line break"));
     };
-    value.set_sensitive(true);
     Ok((name, value))
 }

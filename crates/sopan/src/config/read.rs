@@ -12,7 +12,7 @@ use super::serve::ClientBy;
 /// Reads one value after the other and goes on when one is wrong, so that whoever typed them mends them all at once.
 #[derive(Debug, Default)]
 pub(super) struct Check {
-    problems: Vec<Problem>,
+    wrong: Wrong,
 }
 
 impl Check {
@@ -41,17 +41,23 @@ impl Check {
 
     /// The value that came of `flag`; none when that is wrong.
     pub(super) fn take<T, E: Display>(&mut self, flag: &str, result: Result<T, E>) -> Option<T> {
-        result.map_err(|error| self.problems.push(Problem::error(Place::Flag(flag.to_owned()), "", error))).ok()
+        result.map_err(|error| self.wrong.problems.push(Problem::error(Place::Flag(flag.to_owned()), "", error))).ok()
     }
 
     /// What was found to be wrong elsewhere.
     pub(super) fn extend(&mut self, problems: Vec<Problem>) {
-        self.problems.extend(problems);
+        self.wrong.problems.extend(problems);
+    }
+
+    /// What was found to be wrong with a settings file.
+    pub(super) fn found(&mut self, wrong: Wrong) {
+        self.wrong.source = wrong.source;
+        self.wrong.problems.extend(wrong.problems);
     }
 
     /// The value, if nothing was wrong with any of it.
     pub(super) fn finish<T>(self, value: Option<T>) -> Result<T, Wrong> {
-        value.filter(|_| self.problems.is_empty()).ok_or(Wrong { problems: self.problems, ..Wrong::default() })
+        value.filter(|_| !self.wrong.has_errors()).ok_or(self.wrong)
     }
 }
 

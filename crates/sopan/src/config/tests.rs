@@ -40,6 +40,12 @@ fn try_fake(flags: &[&str]) -> Result<Fake, Wrong> {
     fake(&typed)
 }
 
+fn try_explain(flags: &[&str]) -> Result<Explain, Wrong> {
+    let required: &[&str] = if flags.contains(&"--status") { &[] } else { &["--status", "429"] };
+    let cli::Command::Explain(typed) = read("explain", required, flags) else { unreachable!() };
+    explain(&typed)
+}
+
 fn limit(text: &str) -> Limit {
     text.parse().unwrap()
 }
@@ -203,6 +209,104 @@ fn fetch_takes_the_flags_of_serve_and_its_own() {
     assert_eq!(flags_of("fetch"), shared.into_iter().chain(own).collect());
     for (flag, value, effect) in FETCH {
         assert!(effect(&try_fetch("http://u/x", &[flag, value]).unwrap()), "{flag} {value}");
+    }
+}
+
+/// Wed, 21 Oct 2026 12:00:00 GMT.
+const NOON: Duration = s(1_792_584_000);
+
+fn came_at(explain: &Explain, since: Duration) -> bool {
+    explain.answer.received == std::time::UNIX_EPOCH + since
+}
+
+const EXPLAIN: &[Effect<Explain>] = &[
+    ("--status", "503", |e| e.answer.status == 503),
+    ("--status", "999", |e| e.answer.status == 999),
+    ("--header", "Retry-After: 5", |e| e.answer.headers["retry-after"] == "5"),
+    ("--header", "Content-Length: 5", |e| e.answer.headers["content-length"] == "5"),
+    ("--method", "PATCH", |e| e.answer.method == "PATCH"),
+    ("--now", "Wed, 21 Oct 2026 12:00:00 GMT", |e| came_at(e, NOON)),
+    ("--now", "Wed Oct 21 12:00:00 2026", |e| came_at(e, NOON)),
+    ("--now", "2026-10-21T12:00:00Z", |e| came_at(e, NOON)),
+    ("--now", "2026-10-21t12:00:00.25+00:00", |e| came_at(e, NOON + Duration::from_millis(250))),
+    ("--now", "1792584000", |e| came_at(e, NOON)),
+    ("--now", "1792584000.5", |e| came_at(e, NOON + Duration::from_millis(500))),
+    ("--now", "0", |e| came_at(e, Duration::ZERO)),
+    ("--now", "9999-12-31T23:59:59Z", |e| came_at(e, s(253_402_300_799))),
+    ("--body", "-", |e| e.body == Some(Body::StandardInput)),
+    ("--body", "a", |e| e.body == Some(Body::File("a".into()))),
+    ("--format", "json", |e| e.format == Format::Json),
+    ("--max-retries", "1", |e| e.rules.retry.max_retries == 1),
+    ("--max-retry-after", "90", |e| e.rules.retry.max_retry_after == s(90)),
+    ("--max-hold", "1m", |e| e.rules.lane.max_hold == s(60)),
+    ("--breaker", "off", |e| !e.rules.breaker.on),
+];
+
+#[test]
+fn explain_takes_the_flags_of_retrying_and_its_own() {
+    let own = ["--status", "--header", "--method", "--now", "--body", "--format", "--of"].map(str::to_owned);
+    let shared: BTreeSet<_> = flags_of("serve").intersection(&flags_of("explain")).cloned().collect();
+    assert_eq!(flags_of("explain"), shared.into_iter().chain(own).collect());
+    for (flag, value, effect) in EXPLAIN {
+        let explain = try_explain(&[flag, value]).unwrap_or_else(|wrong| panic!("{flag} {value}: {wrong}"));
+        assert!(effect(&explain), "{flag} {value}: {explain:?}");
+    }
+    let explain = try_explain(&["--header", "Set-Cookie: SECRET"]).unwrap();
+    assert!(!format!("{explain:?}").contains("SECRET"));
+}
+
+#[test]
+fn explain_takes_the_rules_of_an_upstream_in_a_file() {
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    let path = file.path().to_str().unwrap();
+    let one = "upstreams: { a: { url: http://u, retry: { max_retries: 7, max_retry_after: 10s } } }\n";
+    std::fs::write(path, one).unwrap();
+    let rules = try_explain(&["--config", path, "--max-retry-after", "20s"]).unwrap().rules;
+    assert_eq!((rules.retry.max_retries, rules.retry.max_retry_after), (7, s(20)));
+    std::fs::write(path, one.replace("} } }", "} }, b: { url: http://v, route: /b } }")).unwrap();
+    let rules = |name: &str| try_explain(&["--config", path, "--of", name]).map(|explain| explain.rules.retry);
+    assert_eq!((rules("a").unwrap().max_retries, rules("b").unwrap().max_retries), (7, 3));
+    check(rules("c").err(), &[&format!("--of: `c` is no upstream of {path}; there are a, b")]);
+    let several = format!("--of: {path} has several upstreams; say whose answer it is: --of one of a, b");
+    check(try_explain(&["--config", path]).err(), &[&several]);
+    std::fs::write(path, "upstreams: { a: { url: u } }\n").unwrap();
+    assert!(try_explain(&["--config", path]).unwrap_err().to_string().contains("`u` is not an upstream"));
+}
+
+#[test]
+fn what_is_no_answer_is_told() {
+    for status in ["", "99", "100", "199", "1000", "4291", "x", "+429"] {
+        let why = "is not the status of an answer; write a number from 200 on, such as 429";
+        check(try_explain(&["--status", status]).err(), &[&format!("--status: `{status}` {why}")]);
+    }
+    for now in [
+        "",
+        "yesterday",
+        "-1",
+        "1.",
+        "1.0000000001",
+        "253402300800",
+        "99999999999999999999999",
+        "2026-10-21",
+        "2026-10-21T12:00:00",
+        "2026-10-21T12:00:00+02:00",
+        "2026-13-21T12:00:00Z",
+        "2026-02-30T12:00:00Z",
+        "2026-10-21T25:00:00Z",
+        "2026-10-21T12:00:00.Z",
+        "2026-10-é1T12:00:00Z",
+        "1969-12-31T23:59:59Z",
+    ] {
+        let why = "is no instant from 1970 to 9999; write for example 2026-10-21T12:00:00Z, \
+                   'Wed, 21 Oct 2026 12:00:00 GMT' or 1792584000";
+        check(try_explain(&["--now", now]).err(), &[&format!("--now: `{now}` {why}")]);
+    }
+    for (flag, value, why) in [
+        ("--method", "a b", "`a b` is not a method; write for example GET or POST"),
+        ("--format", "xml", "`xml` is not allowed; write one of text, json"),
+        ("--header", "SECRET", "number 1 has no colon; write 'Name: value'"),
+    ] {
+        check(try_explain(&[flag, value]).err(), &[&format!("{flag}: {why}")]);
     }
 }
 

@@ -7,8 +7,10 @@ mod corpus;
 mod corpus_files;
 mod demo;
 mod docs;
+mod explain;
 mod fake;
 mod fetch;
+mod man;
 mod packages;
 #[path = "../../../../fuzz/properties/request_path.rs"]
 mod request_path;

@@ -50,6 +50,8 @@ fn unknown_and_missing_flags_end_with_2_too() {
         &["fetch", "http://u", "--bogus"],
         &["bogus"],
         &["serve", "--rate", "--burst", "5"],
+        &["explain"],
+        &["completions", "tcsh"],
     ] {
         let run = sopan(args);
         assert!(run.code == Some(2) && run.err.starts_with("error: ") && run.out.is_empty(), "{args:?}: {run:?}");
@@ -67,7 +69,11 @@ fn help_and_version_are_no_failures() {
         (&["serve", "-h"], "--rate"),
         (&["fetch", "-h"], "--rate"),
         (&["fake-api", "--help"], "--limit"),
-        (&["--version"], "sopan "),
+        (&["--version"], "\nTLS: rustls"),
+        (&["-V"], concat!("sopan ", env!("CARGO_PKG_VERSION"))),
+        (&["explain", "-h"], "--status"),
+        (&["completions", "--help"], "zsh"),
+        (&["man", "--help"], "--dir"),
     ] {
         let run = sopan(args);
         let out = String::from_utf8(run.out).unwrap();

@@ -41,6 +41,8 @@ fn the_first_lines_name_what_is_in_force() {
     assert_eq!(serde_json::json!(names.map(|name| second[name].clone())), expected);
     assert_eq!(first["listen"], format!("http://{}", proxy.address));
     assert_eq!(first["admin"], format!("http://{}", proxy.admin));
+    let version = format!("sopan {}\n", first["version"].as_str().unwrap());
+    assert_eq!(version.as_bytes(), sopan(&["-V"]).out);
 }
 
 #[test]

@@ -1,0 +1,108 @@
+//! What does a manual say, and a shell need to know, of the command line?
+//!
+//! Both are made from the very definition by which the command line is read, so that they cannot fall behind it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::cli::Cli;
+use crate::version;
+
+/// What a shell of this kind must run to complete command lines of sopan.
+pub(crate) fn completions(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
+    script
+}
+
+const NAME: &str = "sopan";
+
+/// The page of the whole program.
+pub(crate) fn main_page() -> Vec<u8> {
+    render(&page(program()))
+}
+
+/// Writes every page into a directory, which is made where it is not there.
+///
+/// # Errors
+/// A page cannot be written.
+pub(crate) fn write_pages(dir: &Path) -> anyhow::Result<()> {
+    let fail = || format!("--dir: `{}` cannot be written to", dir.display());
+    fs::create_dir_all(dir).with_context(fail)?;
+    for page in pages() {
+        fs::write(dir.join(page.get_filename()), render(&page)).with_context(fail)?;
+    }
+    Ok(())
+}
+
+/// The page of the program, and those of its commands.
+fn pages() -> Vec<Man> {
+    let program = program();
+    let commands: Vec<_> = program.get_subcommands().map(|command| page(command.clone())).collect();
+    [page(program)].into_iter().chain(commands).collect()
+}
+
+/// The definition of the command line, complete with the names of its commands. `help` has no page: it shows others'.
+fn program() -> Command {
+    let mut program = Cli::command().disable_help_subcommand(true).long_version(version::short());
+    program.build();
+    program
+}
+
+fn page(command: Command) -> Man {
+    let source = format!("{NAME} {}", version::NUMBER);
+    Man::new(command).date(version::DATE.unwrap_or_default()).source(source).manual("Manual of sopan")
+}
+
+fn render(page: &Man) -> Vec<u8> {
+    let mut text = Vec::new();
+    page.render(&mut text).expect("memory takes everything");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text of a page without what only its layout needs.
+    fn text(page: &Man) -> String {
+        String::from_utf8(render(page)).unwrap().replace('\\', "")
+    }
+
+    #[test]
+    fn every_command_has_a_page_that_names_every_flag() {
+        let pages = pages();
+        let named = |name: &str| pages.iter().find(|page| page.get_filename() == name).map(text).unwrap_or_default();
+        let program = program();
+        let commands: Vec<_> = program.get_subcommands().collect();
+        assert_eq!(pages.len(), commands.len() + 1);
+        for command in commands {
+            let (name, page) = (command.get_name(), named(&format!("sopan-{}.1", command.get_name())));
+            assert!(page.starts_with(".ie") && page.contains(&format!("fBsopan {name}fR")), "{name}: {page}");
+            for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
+                assert!(page.contains(&format!("fB--{flag}fR")), "--{flag} is missing in {name}: {page}");
+            }
+            let main = named("sopan.1");
+            assert!(main.contains(&format!("sopan-{name}(1)")), "{name}: {main}");
+        }
+    }
+
+    #[test]
+    fn every_shell_is_told_every_command_and_flag() {
+        let program = program();
+        for shell in [Shell::Bash, Shell::Elvish, Shell::Fish, Shell::PowerShell, Shell::Zsh] {
+            let script = String::from_utf8(completions(shell)).unwrap();
+            for command in program.get_subcommands() {
+                assert!(script.contains(command.get_name()), "{shell}: {}", command.get_name());
+                for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
+                    assert!(script.contains(flag), "{shell}: --{flag}");
+                }
+            }
+        }
+    }
+}

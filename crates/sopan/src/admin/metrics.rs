@@ -4,6 +4,8 @@
 //! no look-up. What is, a queue, a hold, a breaker, is read from the upstream when somebody asks. The labels are fixed here
 //! and by the settings; nothing that comes over a wire ever becomes one.
 
+mod observed;
+
 use std::array;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -26,6 +28,7 @@ use sopan_engine::event::{Attempted, Event, Observer};
 use sopan_engine::refusal::REASONS;
 
 use crate::log::{self, Counted};
+use observed::{Said, WouldBe};
 
 /// Everything that is counted; also writes the access log, since both are told the same.
 #[derive(Debug)]
@@ -38,6 +41,7 @@ pub(crate) struct Metrics {
     wait: Histogram,
     upstream: Histogram,
     total: Histogram,
+    would_be: WouldBe,
     watched: Arc<OnceLock<Watched>>,
     access_log: bool,
 }
@@ -107,15 +111,31 @@ impl Metrics {
         let upstream =
             seconds("upstream", "How long the upstream took, over all attempts of a request, where one was sent");
         let total = seconds("exchange", "From the arrival of a request to the end of its answer");
+        let would_be = WouldBe::default();
+        registry.register_collector(Box::new(would_be.clone()));
         let watched = Arc::<OnceLock<Watched>>::default();
         registry.register_collector(Box::new(LaneCollector(Arc::clone(&watched))));
-        let metrics = Self { registry, attempts, exchanges, refusals, cut, wait, upstream, total, watched, access_log };
-        Arc::new(metrics)
+        Arc::new(Self {
+            registry,
+            attempts,
+            exchanges,
+            refusals,
+            cut,
+            wait,
+            upstream,
+            total,
+            would_be,
+            watched,
+            access_log,
+        })
     }
 
     /// Shows from now on what this upstream is like, as long as it lives; once only. `limits` as they are written, rates
     /// before quotas.
     pub(crate) fn watch(&self, upstream: Weak<Upstream>, limits: Vec<String>) {
+        if upstream.upgrade().is_some_and(|upstream| upstream.is_only_observed()) {
+            self.would_be.show();
+        }
         // A second one would be a mistake of ours that is not worth ending for.
         let first = self.watched.set(Watched { upstream, limits }).is_ok();
         debug_assert!(first, "one upstream is watched");
@@ -182,6 +202,9 @@ impl Observer for Metrics {
             self.upstream.observe(event.upstream.as_secs_f64());
         }
         self.total.observe(event.total.as_secs_f64());
+        if let Some(observed) = event.observed {
+            self.would_be.ended(observed);
+        }
         if self.access_log {
             log_access(event);
         }
@@ -195,6 +218,7 @@ fn log_access(event: &Event<'_>) {
     let (total, wait, upstream) = (millis(event.total), millis(event.wait), millis(event.upstream));
     let tried = Counted((*attempts).into(), "attempt");
     let why = refused.map_or_else(String::new, |reason| format!("; refused: {reason}"));
+    let would = event.observed.map(Said::of).unwrap_or_default();
     let cut = if *whole || status.is_none() { "" } else { "; cut off" };
     let status = status.map(|status| status.as_u16());
     let got = status
@@ -209,9 +233,13 @@ fn log_access(event: &Event<'_>) {
         attempts,
         upstream_ms = upstream,
         refused,
+        would_wait_ms = would.wait_ms,
+        would_refuse = would.refused,
+        would_retry_s = would.retry_s,
         whole,
         "{method} {path} {got} in {total:.1} ms: waited {wait:.1} ms, {tried}, \
-         upstream {upstream:.1} ms{why}{cut}"
+         upstream {upstream:.1} ms{why}{cut}{}",
+        would.words
     );
 }
 
@@ -297,7 +325,7 @@ impl Gauges<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::HashSet;
 
     use http::Method;
@@ -319,6 +347,7 @@ mod tests {
             uri: URI.get_or_init(|| "/api/v1/orders?page=2&key=SECRET".parse().unwrap()),
             status: Some(StatusCode::from_u16(status).unwrap()),
             refused: None,
+            observed: None,
             wait: Duration::from_micros(300_140),
             attempts: 2,
             upstream: Duration::from_micros(12_260),
@@ -331,7 +360,7 @@ mod tests {
     /// Whether the text is what a scraper reads: every sample belongs to a family that was declared before, none comes
     /// twice, and it ends as it must.
     #[track_caller]
-    fn check_form(text: &str) {
+    pub(super) fn check_form(text: &str) {
         let (mut families, mut samples) = (HashSet::new(), HashSet::new());
         for line in text.lines() {
             if let Some(declared) = line.strip_prefix("# TYPE ") {
@@ -356,7 +385,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_lines(text: &str, expected: &[&str]) {
+    pub(super) fn check_lines(text: &str, expected: &[&str]) {
         for line in expected {
             assert!(text.lines().any(|l| l == *line), "{line} is missing in:\n{text}");
         }

@@ -130,6 +130,13 @@ pub(crate) struct Serve {
     /// How long requests may go on after SIGTERM or SIGINT
     #[arg(long, value_name = "DURATION", default_value = "10s", hide_short_help = true)]
     pub(crate) drain: String,
+    /// Whether sopan only tells what it would do, and lets everything through as it comes
+    ///
+    /// With on, limits, holds, retries and the breaker are reckoned, counted (sopan_observed_… and the usual gauges) and
+    /// logged (observe: …), and change nothing; the access log says of each request how long it would have waited. Only
+    /// --max-in-flight, the queue for it, and all time-outs act. The first thing to try in front of production.
+    #[arg(long, value_name = "on|off", default_value = "off", hide_short_help = true)]
+    pub(crate) observe: String,
     /// Answers of the upstream are stored: not yet, so only `off` is allowed
     #[arg(long, value_name = "off", default_value = "off", hide_short_help = true)]
     pub(crate) cache: String,

@@ -93,22 +93,30 @@ fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The first line of the log.
+/// The first line of the log. That an upstream is only observed must not be overlooked.
 fn tell(in_force: &config::InForce<'_>) {
     let config::InForce { listen, upstream, limits, max_in_flight, .. } = in_force;
-    let config::InForce { waiting_max, wait_max, max_retries, breaker, admin, .. } = in_force;
-    tracing::info!(
-        listen,
-        %upstream,
-        limits,
-        max_in_flight,
-        waiting_max,
-        wait_max,
-        max_retries,
-        breaker,
-        admin,
-        "{in_force}"
-    );
+    let config::InForce { observe, waiting_max, wait_max, max_retries, breaker, admin, .. } = in_force;
+    // The level of a line must be known when it is compiled.
+    macro_rules! tell_at {
+        ($level:expr) => {
+            tracing::event!(
+                $level,
+                listen,
+                %upstream,
+                observe,
+                limits,
+                max_in_flight,
+                waiting_max,
+                wait_max,
+                max_retries,
+                breaker,
+                admin,
+                "{in_force}"
+            )
+        };
+    }
+    if *observe { tell_at!(tracing::Level::WARN) } else { tell_at!(tracing::Level::INFO) }
 }
 
 fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {

@@ -123,6 +123,7 @@ fn upstream_of(check: &mut Check, typed: &cli::Serve, target: Option<Target>) ->
     upstream::connections(check, &typed.connections, &mut settings);
     check.set(&mut settings.forwarded, "--forwarded", &typed.passing.forwarded, one_of(FORWARDED));
     check.set(&mut settings.rewrite_links, "--rewrite-links", &typed.passing.rewrite_links, switch);
+    check.set(&mut settings.observe, "--observe", &typed.observe, switch);
     settings
 }
 
@@ -219,6 +220,7 @@ impl Serve {
         InForce {
             listen: format!("http://{listening}"),
             upstream: &self.upstream.target,
+            observe: self.upstream.observe,
             limits: if shown.is_empty() { "unlimited".to_owned() } else { shown.join(", ") },
             max_in_flight: lane.max_in_flight,
             waiting_max: lane.waiting_max,
@@ -243,6 +245,7 @@ fn left_of(limit: &Limit, at_once: u64) -> String {
 pub(crate) struct InForce<'a> {
     pub(crate) listen: String,
     pub(crate) upstream: &'a Target,
+    pub(crate) observe: bool,
     pub(crate) limits: String,
     pub(crate) max_in_flight: Option<u32>,
     pub(crate) waiting_max: u32,
@@ -255,6 +258,12 @@ pub(crate) struct InForce<'a> {
 impl fmt::Display for InForce<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { listen, upstream, limits, waiting_max, wait_max, max_retries, breaker, admin, .. } = self;
+        if self.observe {
+            write!(
+                f,
+                "ONLY OBSERVING {upstream}: limits, holds, retries and the breaker change nothing (--observe on); "
+            )?;
+        }
         write!(f, "listening on {listen} for {upstream}; limits {limits}")?;
         if let Some(max) = self.max_in_flight {
             write!(f, "; max_in_flight {max}")?;

@@ -74,7 +74,7 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
     assert!(serve.upstream.waits_count && serve.upstream.http2 && serve.upstream.roots.ca_file.is_none());
     assert_eq!((serve.header_timeout, serve.idle_timeout, serve.drain), (s(10), s(60), s(10)));
     assert_eq!((serve.hosts, serve.upstream.forwarded), (Hosts::default(), ForwardedPolicy::Off));
-    assert!(serve.upstream.rewrite_links);
+    assert!(serve.upstream.rewrite_links && !serve.upstream.observe);
     assert_eq!((serve.max_connections, serve.client_by, serve.access_log), (10_000, ClientBy::Ip, false));
     assert_eq!((serve.log, serve.workers >= 1), (LogFormat::Text, true));
 
@@ -104,6 +104,7 @@ const SERVE: &[Effect<Serve>] = &[
     ("--forwarded", "rfc7239", |s| s.upstream.forwarded == ForwardedPolicy::Rfc7239),
     ("--forwarded", "x-forwarded", |s| s.upstream.forwarded == ForwardedPolicy::XForwarded),
     ("--rewrite-links", "off", |s| !s.upstream.rewrite_links),
+    ("--observe", "on", |s| s.upstream.observe),
     ("--workers", "3", |s| s.workers == 3),
     ("--max-connections", "7", |s| s.max_connections == 7),
     ("--header-timeout", "3", |c| c.header_timeout == s(3)),
@@ -334,6 +335,7 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ("--host", "*.test", "is not a host; GRAMMAR", HOST_GRAMMAR),
     ("--forwarded", "on", "is not allowed; write one of off, pass, rfc7239, x-forwarded", ""),
     ("--rewrite-links", "yes", "is not allowed; write one of on, off", ""),
+    ("--observe", "1", "is not allowed; write one of on, off", ""),
     ("--admin", "on", "is not an address with a port; GRAMMAR, or off", ADDRESS_GRAMMAR),
     ("--admin", "127.0.0.1:8000", "is the address of --listen; it needs a port of its own, or off", ""),
     ("--workers", "0", "is not allowed; write a whole number from 1 to 1024", ""),

@@ -117,7 +117,8 @@ impl Shadow {
         Shade { foreseen, permit, was_held, health: Health::Neither }
     }
 
-    /// A request goes out once more because its idle connection was closed: it was charged when it came.
+    /// A request goes out once more because its idle connection was closed: it was charged when it came. That it would have
+    /// been refused then is forgotten; so seldom are both.
     pub fn come_again(&mut self, now: Instant) -> Shade {
         let (permit, was_held) = (self.breaker.permit(now).ok(), self.is_held(now));
         Shade { foreseen: Foreseen::Goes(Duration::ZERO), permit, was_held, health: Health::Neither }

@@ -1,7 +1,7 @@
 //! A request that is only observed, as the lane's shadow knows it.
 //!
 //! Where an upstream is only observed, its lane has nothing but its places to make anybody wait for. Beside it, behind the
-//! same lock, stands a [`Shadow`](shadow::Shadow), which says what the lane would do otherwise. A [`Shade`] goes with the
+//! same lock, stands a [`Shadow`], which says what the lane would do otherwise. A [`Shade`] goes with the
 //! ticket and the turn of its request and tells the shadow what becomes of it; one that is dropped gives back what it had of
 //! the would-be breaker. What the shadow finds out of itself, holds and changes of the breaker, is logged from here, always
 //! as what would be.

@@ -16,6 +16,7 @@
 mod places;
 mod refusal;
 mod restart;
+pub mod shadow;
 mod turn;
 
 use std::time::Duration;

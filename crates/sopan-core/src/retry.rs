@@ -213,6 +213,9 @@ pub enum Why {
     /// The lane's retry budget is spent. Never given by [`decide`]: it is what the caller says after asking the budget.
     #[error("retry budget of this upstream is spent")]
     BudgetSpent,
+    /// The upstream is only observed, and nothing is repeated. Never given by [`decide`], which says what would be done.
+    #[error("retries are only observed")]
+    OnlyObserved,
 }
 
 /// What follows an attempt that came to `outcome`.

@@ -8,6 +8,8 @@
 //! A [`Ticket`] that is dropped leaves the queue, a [`Turn`] that is dropped gives back what was not written, and its
 //! place: so a client that hangs up costs nothing.
 
+mod shade;
+
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +19,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sopan_core::breaker::{Change, Health};
+use sopan_core::lane::shadow::{Foreseen, Shadow};
 use sopan_core::lane::{self, Call, Enter, Lane, Refusal, Snapshot, Visit};
 use sopan_core::queue::{Entry, TicketId};
 use sopan_core::time::Instant;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
+use shade::Shade;
 
 /// How long the loop leaves it to the first ticket to look by itself. Its own look is only there for a task that sleeps on
 /// its turn.
@@ -62,6 +66,8 @@ pub(crate) struct Dispatcher {
 #[derive(Debug)]
 struct Shared {
     lane: Lane,
+    /// What the lane would do, where it only observes. Then it has neither limits nor a breaker itself, and is never held.
+    shadow: Option<Box<Shadow>>,
     /// Whom to tell, by the ticket's index.
     waiters: Vec<Option<Arc<Waiter>>>,
     calls: Vec<Call>,
@@ -89,8 +95,8 @@ enum Verdict {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(lane: Lane, clock: Clock, upstream: Arc<str>) -> Self {
-        let shared = Shared { lane, waiters: Vec::new(), calls: Vec::new(), armed: Instant::NEVER };
+    pub(crate) fn new(lane: Lane, shadow: Option<Box<Shadow>>, clock: Clock, upstream: Arc<str>) -> Self {
+        let shared = Shared { lane, shadow, waiters: Vec::new(), calls: Vec::new(), armed: Instant::NEVER };
         Self { shared: Mutex::new(shared), bell: Arc::default(), holds: AtomicU64::new(0), clock, upstream }
     }
 
@@ -114,8 +120,11 @@ impl Dispatcher {
     /// An exchange wants to send.
     pub(crate) fn enter(self: &Arc<Self>, entry: Entry, visit: Visit) -> Entered {
         self.act(|shared, now| match shared.lane.enter(entry, visit, now) {
-            Enter::Go(turn) => Entered::Go(self.turn(turn)),
-            Enter::Wait(id) => Entered::Wait(self.ticket(id, shared.waiter(id))),
+            Enter::Go(turn) => Entered::Go(self.turn(turn, Shade::of(self, shared, &entry, visit, now))),
+            Enter::Wait(id) => {
+                let (waiter, shade) = (Some(shared.waiter(id)), Shade::of(self, shared, &entry, visit, now));
+                Entered::Wait(Ticket { dispatcher: Arc::clone(self), id, waiter, shade })
+            }
             Enter::Refused(refusal) => Entered::Refused(refusal),
         })
     }
@@ -151,15 +160,17 @@ impl Dispatcher {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.shared.lock().lane.snapshot(self.clock.now())
+        let mut shared = self.shared.lock();
+        let now = self.clock.now();
+        let mut snapshot = shared.lane.snapshot(now);
+        if let Some(shadow) = &mut shared.shadow {
+            shadow.show(&mut snapshot, now);
+        }
+        snapshot
     }
 
-    fn turn(self: &Arc<Self>, turn: lane::Turn) -> Turn {
-        Turn { dispatcher: Arc::clone(self), turn: Some(turn) }
-    }
-
-    fn ticket(self: &Arc<Self>, id: TicketId, waiter: Arc<Waiter>) -> Ticket {
-        Ticket { dispatcher: Arc::clone(self), id, waiter, over: false }
+    fn turn(self: &Arc<Self>, turn: lane::Turn, shade: Option<Box<Shade>>) -> Turn {
+        Turn { dispatcher: Arc::clone(self), turn: Some(turn), shade }
     }
 
     /// Does something to the lane, then whatever follows from it, and wakes those whom it concerns after the lock.
@@ -282,14 +293,21 @@ impl Waiter {
 pub(crate) struct Ticket {
     dispatcher: Arc<Dispatcher>,
     id: TicketId,
-    waiter: Arc<Waiter>,
-    over: bool,
+    /// What it is told; none when it was told the last.
+    waiter: Option<Arc<Waiter>>,
+    shade: Option<Box<Shade>>,
 }
 
 impl Ticket {
+    /// What the lane would do with its request, if it only observes.
+    pub(crate) fn foreseen(&self) -> Option<Foreseen> {
+        self.shade.as_ref()?.foreseen()
+    }
+
     /// Waits for news; each is told once, and after a turn or a refusal there is none.
     pub(crate) fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<News> {
-        let mut state = self.waiter.0.lock();
+        let Some(waiter) = &self.waiter else { return Poll::Pending };
+        let mut state = waiter.0.lock();
         let Some(verdict) = state.verdict.take() else {
             if std::mem::take(&mut state.called) {
                 return Poll::Ready(News::Prepare);
@@ -300,9 +318,9 @@ impl Ticket {
             return Poll::Pending;
         };
         drop(state);
-        self.over = true;
+        self.waiter = None;
         Poll::Ready(match verdict {
-            Verdict::Go(turn) => News::Go(self.dispatcher.turn(turn)),
+            Verdict::Go(turn) => News::Go(self.dispatcher.turn(turn, self.shade.take())),
             Verdict::Refused(refusal) => News::Refused(refusal),
         })
     }
@@ -318,12 +336,14 @@ impl Ticket {
 
     /// What is due already waits for something else to happen, and is told then.
     fn set_alarm(&self, due: Option<Instant>, now: Instant) {
-        self.waiter.0.lock().alarm = due.filter(|due| *due > now);
+        if let Some(waiter) = &self.waiter {
+            waiter.0.lock().alarm = due.filter(|due| *due > now);
+        }
     }
 
     /// When to [`Ticket::look`].
     pub(crate) fn alarm(&self) -> Option<Instant> {
-        self.waiter.0.lock().alarm
+        self.waiter.as_ref()?.0.lock().alarm
     }
 
     /// Looks whether its turn has come, and if not when to look again.
@@ -342,8 +362,11 @@ impl Ticket {
 
     /// No connection could be made for it: it leaves, and the lane hears why, before anybody else is told to connect.
     pub(crate) fn unconnected(&mut self) {
-        self.over = true;
-        self.dispatcher.act(|shared, now| match self.waiter.0.lock().verdict.take() {
+        let Some(waiter) = self.waiter.take() else { return };
+        if let Some(shade) = &mut self.shade {
+            shade.unconnected();
+        }
+        self.dispatcher.act(|shared, now| match waiter.0.lock().verdict.take() {
             Some(Verdict::Go(turn)) => shared.lane.unconnected(Some(turn), now),
             Some(Verdict::Refused(_)) => {}
             None => {
@@ -362,11 +385,9 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.over {
-            return;
-        }
+        let Some(waiter) = self.waiter.take() else { return };
         // Under the lane's lock nobody can tell it anything meanwhile.
-        self.dispatcher.act(|shared, now| match self.waiter.0.lock().verdict.take() {
+        self.dispatcher.act(|shared, now| match waiter.0.lock().verdict.take() {
             Some(Verdict::Go(turn)) => shared.lane.finish(turn, now),
             Some(Verdict::Refused(_)) => {}
             None => {
@@ -382,9 +403,15 @@ impl Drop for Ticket {
 pub(crate) struct Turn {
     dispatcher: Arc<Dispatcher>,
     turn: Option<lane::Turn>,
+    shade: Option<Box<Shade>>,
 }
 
 impl Turn {
+    /// What the lane would do with its request, if it only observes.
+    pub(crate) fn foreseen(&self) -> Option<Foreseen> {
+        self.shade.as_ref()?.foreseen()
+    }
+
     /// Whether a hold has come since it was granted, so that it must not be written any more.
     pub(crate) fn is_revoked(&self) -> bool {
         let holds = self.dispatcher.holds.load(Ordering::Acquire);
@@ -401,7 +428,10 @@ impl Turn {
     }
 
     /// Its answer has come, or will not come.
-    pub(crate) fn settle(&mut self, health: Health, hold: Option<Duration>) {
+    pub(crate) fn settle(&mut self, health: Health, mut hold: Option<Duration>) {
+        if let Some(shade) = &mut self.shade {
+            shade.settle(health, hold.take());
+        }
         let begun = self.dispatcher.act(|shared, now| {
             let was_held = shared.lane.held_until().is_some_and(|end| end > now);
             if let Some(turn) = &mut self.turn {
@@ -418,13 +448,19 @@ impl Turn {
 
     /// No connection could be made for it.
     pub(crate) fn unconnected(mut self) {
+        if let Some(shade) = &mut self.shade {
+            shade.unconnected();
+        }
         if let Some(turn) = self.turn.take() {
             self.dispatcher.act(|shared, now| shared.lane.unconnected(Some(turn), now));
         }
     }
 
     /// The body of its answer broke off.
-    pub(crate) fn cut(&self) {
+    pub(crate) fn cut(&mut self) {
+        if let Some(shade) = &mut self.shade {
+            shade.cut();
+        }
         self.dispatcher.act(|shared, now| {
             if let Some(turn) = &self.turn {
                 shared.lane.cut(turn, now);

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use http::{Method, StatusCode, Uri};
 use sopan_core::headers::redact_url;
-use sopan_core::retry::Outcome;
+use sopan_core::retry::{Outcome, Verdict};
+
+use crate::refusal::Refusal;
 
 /// What stands where an upstream is named, for what went to none.
 pub const NO_UPSTREAM: &str = "none";
@@ -21,6 +23,8 @@ pub struct Event<'a> {
     pub status: Option<StatusCode>,
     /// The reason of a refusal, if sopan answered by itself.
     pub refused: Option<&'static str>,
+    /// What would have become of it, where the upstream is only observed and the request went there.
+    pub observed: Option<&'a Observed>,
     /// How long it waited: for turns, and before retries.
     pub wait: Duration,
     /// Attempts, those included that failed to connect.
@@ -33,6 +37,27 @@ pub struct Event<'a> {
     pub bytes: u64,
     /// Whether the answer was passed on to its end.
     pub whole: bool,
+}
+
+/// What would have become of an exchange if its upstream were not only observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Observed {
+    /// How long it would have waited for its turn; nothing if it would have been refused.
+    pub wait: Duration,
+    /// Why it would have been refused.
+    pub refused: Option<Refusal>,
+    /// What would have followed the failure of its attempt, if it failed and would not have been refused.
+    pub failed: Option<Verdict>,
+}
+
+impl Observed {
+    /// After which wait its attempt would have been repeated, if it would have been.
+    pub fn would_retry(&self) -> Option<Duration> {
+        match self.failed {
+            Some(Verdict::Again(again)) => Some(again.wait),
+            Some(Verdict::Done | Verdict::GiveUp(_)) | None => None,
+        }
+    }
 }
 
 /// What became of one sending of a request.
@@ -48,12 +73,13 @@ pub enum Attempted<'a> {
 
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, uri, status, refused, wait, attempts, upstream, total, bytes, whole } = self;
+        let Self { method, uri, status, refused, observed, wait, attempts, upstream, total, bytes, whole } = self;
         f.debug_struct("Event")
             .field("method", method)
             .field("uri", &redact_url(&uri.to_string()))
             .field("status", status)
             .field("refused", refused)
+            .field("observed", observed)
             .field("wait", wait)
             .field("attempts", attempts)
             .field("upstream", upstream)

@@ -20,6 +20,7 @@ mod inbound;
 mod keep;
 pub(crate) mod log;
 mod nowhere;
+mod observe;
 mod send;
 pub(crate) mod story;
 mod tunnel;
@@ -318,14 +319,15 @@ impl<'a> Exchange<'a> {
         let reason = if failed.reason.is_empty() { outcome.to_string() } else { failed.reason };
         let past = self.past();
         (past.last, past.hold, past.says_when) = (Some(Failed { reason, ..failed }), decision.hold, says_when);
-        match decision.verdict {
+        let verdict = match decision.verdict {
             Verdict::Again(_) if is_hopeless => Verdict::GiveUp(Why::Hopeless),
             // It is paid for when it is sent; what cannot be afforded now need not wait for that.
             Verdict::Again(again) if again.spends_budget && !self.upstream.dispatcher.affords_retry() => {
                 Verdict::GiveUp(Why::BudgetSpent)
             }
             verdict => verdict,
-        }
+        };
+        if self.upstream.observe { self.only_observe(verdict) } else { verdict }
     }
 
     /// Pays for a retry that is about to be sent, if that can be afforded.

@@ -10,6 +10,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue};
 use sopan_core::breaker::Breaker;
 use sopan_core::headers::{ForwardedPolicy, rewrite_links};
+use sopan_core::lane::shadow::Shadow;
 use sopan_core::lane::{Lane, Snapshot};
 use sopan_core::policy::{BreakerPolicy, LanePolicy, PolicyError, RetryPolicy};
 use sopan_core::retry::Budget;
@@ -56,6 +57,9 @@ pub struct Settings {
     pub client_certificate: Option<ClientCertificate>,
     /// Whether HTTP/2 is spoken where it is offered over TLS; default true.
     pub http2: bool,
+    /// Whether it is only observed: limits, holds, retries and the breaker are reckoned and reported, and change nothing;
+    /// time-outs, and the places of `max_in_flight` with the queue for them, act all the same. Default false.
+    pub observe: bool,
 }
 
 impl Settings {
@@ -76,6 +80,7 @@ impl Settings {
             rewrite_links: true,
             client_certificate: None,
             http2: true,
+            observe: false,
         }
     }
 
@@ -145,6 +150,9 @@ pub struct Upstream {
     pub(crate) bounds: Bounds,
     pub(crate) refusals: Seldom,
     pub(crate) mount: Box<str>,
+    pub(crate) observe: bool,
+    /// Of those that would be refused, where it is only observed.
+    pub(crate) would_be_refusals: Seldom,
     name: Arc<str>,
     arrivals: AtomicU64,
 }
@@ -163,16 +171,23 @@ impl Upstream {
         if !wrong.is_empty() {
             return Err(SetupError::Policy(wrong));
         }
-        let Settings { name, mount, target, lane, breaker, retry, connect_timeout, idle_timeout, .. } = settings;
-        let Settings { waits_count, roots, client_certificate, http2, forwarded, rewrite_links, .. } = settings;
+        let Settings { name, mount, target, mut lane, mut breaker, retry, connect_timeout, idle_timeout, .. } =
+            settings;
+        let Settings { observe, waits_count, roots, client_certificate, http2, forwarded, rewrite_links, .. } =
+            settings;
         let Surroundings { clock, jitter, observer, dial } = around;
         let dial = match dial {
             Some(dial) => dial,
             None => Transport::tcp(&target, &roots, client_certificate.as_ref(), http2)?,
         };
         let (wait_max, name) = (lane.wait_max, Arc::<str>::from(name));
+        let shadow = observe.then(|| Box::new(Shadow::new(&lane, Breaker::new(breaker.clone()))));
+        if observe {
+            lane.limits.clear();
+            breaker.on = false;
+        }
         let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));
-        let dispatcher = Arc::new(Dispatcher::new(lane, clock, Arc::clone(&name)));
+        let dispatcher = Arc::new(Dispatcher::new(lane, shadow, clock, Arc::clone(&name)));
         let transport = Arc::new(Transport::new(target, dial, http2, connect_timeout, idle_timeout, clock));
         let (pace, sweep) =
             (Dispatcher::run(Arc::downgrade(&dispatcher)), Transport::sweep(Arc::downgrade(&transport)));
@@ -194,6 +209,8 @@ impl Upstream {
             bounds,
             refusals: Seldom::default(),
             mount: mount.into(),
+            observe,
+            would_be_refusals: Seldom::default(),
             name,
             arrivals,
         };
@@ -213,7 +230,12 @@ impl Upstream {
         self.transport.target()
     }
 
-    /// What its lane looks like now.
+    /// Whether it is only observed.
+    pub fn is_only_observed(&self) -> bool {
+        self.observe
+    }
+
+    /// What its lane looks like now; where it is only observed, with the limits, the hold and the breaker that it would have.
     pub fn snapshot(&self) -> Snapshot {
         self.dispatcher.snapshot()
     }

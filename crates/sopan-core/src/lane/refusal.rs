@@ -150,6 +150,6 @@ impl Lane {
 }
 
 /// Whole seconds for a Retry-After: rounded up, at least 1.
-fn seconds(wait: Duration) -> u64 {
+pub(super) fn seconds(wait: Duration) -> u64 {
     whole_seconds_up(wait).max(1)
 }

@@ -173,7 +173,7 @@ impl Passing {
 
     fn cut<T>(&mut self, error: AnswerError, cx: &mut Context<'_>) -> Poll<T> {
         self.conn = None;
-        if let Some(turn) = self.turn.take() {
+        if let Some(mut turn) = self.turn.take() {
             turn.cut();
         }
         self.told.ended(&self.upstream, self.bytes, false);

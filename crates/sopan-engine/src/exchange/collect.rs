@@ -68,7 +68,7 @@ impl Exchange<'_> {
                 Answered::Collected(response)
             }
             Err(reason) => {
-                if let Some(turn) = &self.turn {
+                if let Some(turn) = &mut self.turn {
                     turn.cut();
                 }
                 self.let_go();

@@ -105,7 +105,7 @@ impl Exchange<'_> {
         self.story.tell(&mut response);
         let uri = std::mem::take(self.head.uri_mut());
         let told = Told {
-            story: self.story,
+            story: self.story.clone(),
             method: std::mem::take(self.head.method_mut()),
             uri: self.original.take().map_or(uri, |original| *original),
         };

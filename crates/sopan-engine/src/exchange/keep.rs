@@ -58,7 +58,7 @@ impl Exchange<'_> {
                 }
             }
             None => {
-                if let Some(turn) = &self.turn {
+                if let Some(turn) = &mut self.turn {
                     turn.cut();
                 }
             }

@@ -48,7 +48,7 @@ impl Exchange<'_> {
                 target,
                 "attempt {attempt} failed ({reason}); not retried: {why}"
             );
-        } else {
+        } else if !self.is_told_to_repeat() {
             tracing::info!(
                 attempt,
                 reason,
@@ -59,6 +59,30 @@ impl Exchange<'_> {
                 "attempt {attempt} failed ({reason}); not retried: {why}"
             );
         }
+    }
+
+    /// An exchange that is only observed would wait before a retry.
+    pub(super) fn log_would_wait(&self, wait: Duration) {
+        let Some(Failed { reason, outcome, .. }) = self.last() else { return };
+        let (attempt, would_wait_s) = (self.story.attempts, wait.as_secs_f64());
+        tracing::info!(
+            attempt,
+            reason,
+            would_wait_s = thousandths(would_wait_s),
+            retry_after = self.retry_after(outcome),
+            method = self.head.method().as_str(),
+            target = self.shown_target(),
+            "observe: attempt {attempt} failed ({reason}); would wait {would_wait_s:.2} s before retrying"
+        );
+    }
+
+    /// An exchange that is only observed would be refused.
+    pub(super) fn log_would_refuse(&self, refusal: &Refusal) {
+        let Some(count) = self.upstream.would_be_refusals.next(self.now()) else { return };
+        let more = if count > 1 { format!(" ({count} since the last such line)") } else { String::new() };
+        let (reason, detail) = (refusal.reason(), refusal.detail());
+        let (method, target) = (self.head.method().as_str(), self.shown_target());
+        tracing::warn!(reason, count, method, target, "observe: {method} {target} would be refused: {detail}{more}");
     }
 
     /// sopan answers by itself, without an attempt.

@@ -6,17 +6,18 @@ use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use sopan_core::time::Instant;
 
 use crate::clock::Clock;
-use crate::event::{Event, Observer};
+use crate::event::{Event, Observed, Observer};
 use crate::upstream::Upstream;
 
 /// What happened in an exchange, as it is told to the client and to the observer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Story {
     pub(super) arrived: Instant,
     pub(super) wait: Duration,
     pub(super) attempts: u32,
     pub(super) upstream: Duration,
     pub(super) refused: Option<&'static str>,
+    pub(super) observed: Option<Box<Observed>>,
     /// Since when it waits, if it does.
     pub(super) waiting_since: Option<Instant>,
     /// When the request was sent whose answer it waits for.
@@ -55,6 +56,7 @@ impl Story {
             attempts: 0,
             upstream: Duration::ZERO,
             refused: None,
+            observed: None,
             waiting_since: None,
             sent: None,
             status: None,
@@ -111,6 +113,7 @@ impl Story {
             uri,
             status: self.status,
             refused: self.refused,
+            observed: self.observed.as_deref(),
             wait: self.wait,
             attempts: self.attempts,
             upstream: self.upstream,

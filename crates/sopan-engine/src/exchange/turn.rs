@@ -50,16 +50,12 @@ impl Exchange<'_> {
         let wanted = Wanted { fresh, switches: self.head.headers().contains_key(UPGRADE) };
         loop {
             let begun = self.now();
-            match self.upstream.dispatcher.enter(self.entry(since), visit) {
-                Entered::Refused(refusal) => return Err(Stop::Refused(refusal).into()),
-                Entered::Go(turn) => self.turn = Some(turn),
-                Entered::Wait(ticket) => {
-                    self.story.waiting_since = Some(begun);
-                    let result = Waiting::new(ticket, &self.upstream.transport, wanted, begun).wait(self).await;
-                    self.waited(true);
-                    let (turn, conn) = result?;
-                    (self.turn, self.conn) = (Some(turn), conn);
-                }
+            if let Some(ticket) = self.enter(since, visit)? {
+                self.story.waiting_since = Some(begun);
+                let result = Waiting::new(ticket, &self.upstream.transport, wanted, begun).wait(self).await;
+                self.waited(true);
+                let (turn, conn) = result?;
+                (self.turn, self.conn) = (Some(turn), conn);
             }
             if self.conn.is_none() {
                 self.conn = Some(self.connect(wanted).await?);
@@ -70,6 +66,23 @@ impl Exchange<'_> {
             // A hold came after the turn was granted: it takes its place again.
             self.put_back();
             visit = Visit::Again;
+        }
+    }
+
+    /// Asks for a turn: it is there, or there is a ticket for it.
+    // Not where the ticket waits, which would keep the place of a turn beside it for as long.
+    fn enter(&mut self, since: Instant, visit: Visit) -> Result<Option<Ticket>, Stop> {
+        match self.upstream.dispatcher.enter(self.entry(since), visit) {
+            Entered::Refused(refusal) => Err(Stop::Refused(refusal)),
+            Entered::Go(turn) => {
+                self.foresee(turn.foreseen());
+                self.turn = Some(turn);
+                Ok(None)
+            }
+            Entered::Wait(ticket) => {
+                self.foresee(ticket.foreseen());
+                Ok(Some(ticket))
+            }
         }
     }
 

@@ -10,6 +10,7 @@ mod fairness;
 mod hold;
 mod hop;
 mod http2;
+mod observe;
 mod pacing;
 mod pool;
 mod queue;

@@ -38,6 +38,7 @@ fn event() -> String {
         uri: &uri,
         status: None,
         refused: None,
+        observed: None,
         wait: Duration::ZERO,
         attempts: 1,
         upstream: Duration::ZERO,

@@ -23,7 +23,7 @@ use sopan_core::queue::ClientId;
 use sopan_core::retry::Why;
 use sopan_engine::body::Source;
 use sopan_engine::clock::Clock;
-use sopan_engine::event::{Attempted, Event, Observer};
+use sopan_engine::event::{Attempted, Event, Observed, Observer};
 use sopan_engine::exchange::{self, Answer, End, Hop, Inbound};
 use sopan_engine::jitter::Jitter;
 use sopan_engine::refusal::Refusal;
@@ -342,6 +342,7 @@ pub(crate) struct Ended {
     /// Method, target and status.
     pub(crate) what: String,
     pub(crate) refused: Option<&'static str>,
+    pub(crate) observed: Option<Observed>,
     pub(crate) wait: Duration,
     pub(crate) attempts: u32,
     pub(crate) upstream: Duration,
@@ -374,6 +375,7 @@ impl Observer for Seen {
         self.ended.lock().push(Ended {
             what: format!("{} {} {}", event.method, event.uri, event.status.map_or(0, |status| status.as_u16())),
             refused: event.refused,
+            observed: event.observed.copied(),
             wait: event.wait,
             attempts: event.attempts,
             upstream: event.upstream,

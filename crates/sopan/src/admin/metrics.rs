@@ -4,6 +4,8 @@
 //! increments and no look-up. What is, a queue, a hold, a breaker, is read from the upstreams when somebody asks. The labels
 //! are fixed here and by the settings; nothing that comes over a wire ever becomes one.
 
+mod observed;
+
 use std::array;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -26,6 +28,7 @@ use sopan_engine::refusal::REASONS;
 
 use crate::log::{self, AccessLog};
 use crate::version;
+use observed::WouldBe;
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -48,6 +51,7 @@ pub(crate) struct Tally {
     wait: Histogram,
     answered_in: Histogram,
     total: Histogram,
+    would_be: WouldBe,
     access_log: Option<AccessLog>,
 }
 
@@ -105,6 +109,7 @@ impl Metrics {
         registry.register("build", "The version that runs, and the commit that it was built from", build);
         let all: Vec<_> = upstreams.iter().chain([&none]).map(Arc::clone).collect();
         register(&mut registry, &upstreams, &all);
+        registry.register_collector(Box::new(observed::Shown::new(&upstreams)));
         registry.register_collector(Box::new(LaneCollector(Arc::clone(&lanes))));
         Arc::new(Self { registry, upstreams, none, lanes })
     }
@@ -122,6 +127,9 @@ impl Metrics {
     /// Shows from now on what the upstream of this number is like, as long as it lives; once only. `limits` as they are
     /// written, rates before quotas.
     pub(crate) fn watch(&self, number: usize, upstream: Weak<Upstream>, limits: Vec<String>) {
+        if upstream.upgrade().is_some_and(|upstream| upstream.is_only_observed()) {
+            self.upstreams[number].would_be.show();
+        }
         // A second one would be a mistake of ours that is not worth ending for.
         let first = self.lanes[number].lane.set(Watched { upstream, limits }).is_ok();
         debug_assert!(first, "an upstream is watched once");
@@ -231,6 +239,7 @@ impl Tally {
             wait: Histogram::new(SECONDS),
             answered_in: Histogram::new(SECONDS),
             total: Histogram::new(SECONDS),
+            would_be: WouldBe::default(),
             access_log,
         }
     }
@@ -255,6 +264,9 @@ impl Observer for Tally {
             self.answered_in.observe(event.upstream.as_secs_f64());
         }
         self.total.observe(event.total.as_secs_f64());
+        if let Some(observed) = event.observed {
+            self.would_be.ended(observed);
+        }
         if let Some(log) = &self.access_log {
             log.tell(&self.upstream, event);
         }
@@ -367,7 +379,7 @@ fn states(breaker: State) -> [(&'static str, f64); 3] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::HashSet;
     use std::time::Duration;
 
@@ -391,6 +403,7 @@ mod tests {
             uri: URI.get_or_init(|| "/api/v1/orders?page=2&key=SECRET".parse().unwrap()),
             status: Some(StatusCode::from_u16(status).unwrap()),
             refused: None,
+            observed: None,
             wait: Duration::from_micros(300_140),
             attempts: 2,
             upstream: Duration::from_micros(12_260),
@@ -403,7 +416,7 @@ mod tests {
     /// Whether the text is what a scraper reads: every sample belongs to a family that was declared before, none comes
     /// twice, and it ends as it must.
     #[track_caller]
-    fn check_form(text: &str) {
+    pub(super) fn check_form(text: &str) {
         let (mut families, mut samples) = (HashSet::new(), HashSet::new());
         for line in text.lines() {
             if let Some(declared) = line.strip_prefix("# TYPE ") {
@@ -428,7 +441,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_lines(text: &str, expected: &[&str]) {
+    pub(super) fn check_lines(text: &str, expected: &[&str]) {
         for line in expected {
             assert!(text.lines().any(|l| l == *line), "{line} is missing in:\n{text}");
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{Method, StatusCode, Uri};
 use sopan_core::headers::redact_url;
-use sopan_engine::event::{Event, NO_UPSTREAM};
+use sopan_engine::event::{Event, NO_UPSTREAM, Observed};
 
 use super::queue::{Entry, Queue};
 use super::stamp::Stamp;
@@ -38,6 +38,7 @@ pub(super) struct Access {
     target: String,
     status: Option<StatusCode>,
     refused: Option<&'static str>,
+    observed: Option<Observed>,
     wait: Duration,
     attempts: u32,
     answered_in: Duration,
@@ -48,7 +49,19 @@ pub(super) struct Access {
 
 impl Access {
     fn new(upstream: &Arc<str>, event: &Event<'_>, at: SystemTime) -> Self {
-        let Event { method, uri, status, refused, wait, attempts, upstream: answered_in, total, bytes, whole } = *event;
+        let Event {
+            method,
+            uri,
+            status,
+            refused,
+            observed,
+            wait,
+            attempts,
+            upstream: answered_in,
+            total,
+            bytes,
+            whole,
+        } = *event;
         Self {
             at,
             upstream: Arc::clone(upstream),
@@ -56,6 +69,7 @@ impl Access {
             target: text(uri),
             status,
             refused,
+            observed: observed.copied(),
             wait,
             attempts,
             answered_in,
@@ -117,6 +131,15 @@ impl Access {
         if let Some(refused) = self.refused {
             write!(line, ",\"refused\":{}", json(refused))?;
         }
+        if let Some(observed) = &self.observed {
+            match observed.refused {
+                Some(refusal) => write!(line, ",\"would_refuse\":{}", json(refusal.reason()))?,
+                None => write!(line, ",\"would_wait_ms\":{}", millis(observed.wait))?,
+            }
+            if let Some(wait) = observed.would_retry() {
+                write!(line, ",\"would_retry_s\":{}", wait.as_secs_f64())?;
+            }
+        }
         writeln!(line, ",\"whole\":{}}}", self.whole)
     }
 
@@ -135,7 +158,15 @@ impl Access {
         if !self.whole && self.status.is_some() {
             line.write_str("; cut off")?;
         }
-        Ok(())
+        let Some(observed) = &self.observed else { return Ok(()) };
+        match observed.refused {
+            Some(refusal) => write!(line, "; would have been refused: {}", refusal.reason())?,
+            None => write!(line, "; would have waited {:.1} ms", millis(observed.wait))?,
+        }
+        match observed.would_retry() {
+            Some(wait) => write!(line, "; would have been retried after {:.2} s", wait.as_secs_f64()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -169,6 +200,10 @@ fn millis(span: Duration) -> f64 {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use sopan_core::lane;
+    use sopan_core::retry::{Again, Backoff, Verdict};
+    use sopan_engine::refusal::Refusal;
+
     use super::*;
 
     const TEXT: Form = Form { format: LogFormat::Text, ansi: false, name_width: 0 };
@@ -182,6 +217,7 @@ pub(super) mod tests {
             target: "/api/v1/orders?page=2&key=SECRET".to_owned(),
             status: Some(StatusCode::OK),
             refused: None,
+            observed: None,
             wait: Duration::from_micros(300_140),
             attempts: 2,
             answered_in: Duration::from_micros(12_260),
@@ -286,6 +322,33 @@ pub(super) mod tests {
         let line = written(&Access { status: None, ..access() }, JSON);
         assert!(!line.contains("refused") && !line.contains("status"), "{line}");
         assert!(line.contains("GET /api/v1/orders?page=…&key=… in 312.4 ms, ended before an answer; "), "{line}");
+    }
+
+    #[test]
+    fn what_would_have_been_ends_the_line() {
+        let again = Again { wait: Duration::from_secs(1), spends_budget: false, backoff: Backoff::default() };
+        let waits = Observed { wait: Duration::from_millis(120), refused: None, failed: None };
+        let full = lane::Refusal::QueueFull { waiting: 1000, retry_after: 1 };
+        for (observed, words, fields) in [
+            (waits, "would have waited 120.0 ms", serde_json::json!({"would_wait_ms": 120})),
+            (
+                Observed { refused: Some(Refusal::Lane(full)), ..waits },
+                "would have been refused: queue-full",
+                serde_json::json!({"would_refuse": "queue-full"}),
+            ),
+            (
+                Observed { failed: Some(Verdict::Again(again)), ..waits },
+                "would have waited 120.0 ms; would have been retried after 1.00 s",
+                serde_json::json!({"would_wait_ms": 120, "would_retry_s": 1}),
+            ),
+        ] {
+            let access = Access { observed: Some(observed), ..access() };
+            let line = written(&access, TEXT);
+            assert!(line.ends_with(&format!("upstream 12.3 ms; {words}\n")), "{line}");
+            let mut object: serde_json::Map<_, _> = serde_json::from_str(&written(&access, JSON)).unwrap();
+            object.retain(|name, _| name.starts_with("would"));
+            assert_eq!(serde_json::Value::Object(object), fields);
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(super) struct InForce<'a> {
     name: &'a str,
     route: &'a Route,
     is_only_one: bool,
+    observe: bool,
     url: String,
     limits: String,
     max_in_flight: Option<u32>,
@@ -43,6 +44,7 @@ impl<'a> InForce<'a> {
             name,
             route,
             is_only_one,
+            observe: settings.observe,
             url: settings.target.to_string(),
             limits: if shown.is_empty() { "unlimited".to_owned() } else { shown.join(", ") },
             max_in_flight: settings.lane.max_in_flight,
@@ -53,21 +55,30 @@ impl<'a> InForce<'a> {
         }
     }
 
-    /// A line of the log.
+    /// A line of the log. That an upstream is only observed must not be overlooked.
     pub(super) fn tell(&self) {
         let Self { name, route, url, limits, max_in_flight, waiting_max, wait_max, max_retries, breaker, .. } = self;
-        tracing::info!(
-            upstream = name,
-            %route,
-            url,
-            limits,
-            max_in_flight,
-            waiting_max,
-            wait_max,
-            max_retries,
-            breaker,
-            "{self}"
-        );
+        let observe = self.observe;
+        // The level of a line must be known when it is compiled.
+        macro_rules! tell_at {
+            ($level:expr) => {
+                tracing::event!(
+                    $level,
+                    upstream = name,
+                    %route,
+                    url,
+                    observe,
+                    limits,
+                    max_in_flight,
+                    waiting_max,
+                    wait_max,
+                    max_retries,
+                    breaker,
+                    "{self}"
+                )
+            };
+        }
+        if observe { tell_at!(tracing::Level::WARN) } else { tell_at!(tracing::Level::INFO) }
     }
 }
 
@@ -82,6 +93,9 @@ fn left_of(limit: &Limit, at_once: u64) -> String {
 impl fmt::Display for InForce<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { route, url, limits, waiting_max, wait_max, max_retries, breaker, .. } = self;
+        if self.observe {
+            write!(f, "ONLY OBSERVING: limits, holds, retries and the breaker change nothing (observe); ")?;
+        }
         match route {
             Route::Any if self.is_only_one => write!(f, "requests go to {url}")?,
             Route::Any => write!(f, "all other requests go to {url}")?,

@@ -11,6 +11,7 @@ mod faults;
 mod fields;
 mod interims;
 mod mutations;
+mod observe;
 mod passing;
 mod refusing;
 mod switching;

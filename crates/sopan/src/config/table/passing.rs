@@ -9,6 +9,20 @@ pub(super) const GROUP: Group = Group {
     heading: Some("Passing on"),
     settings: &[
         Setting {
+            key: "observe",
+            flag: Some("observe"),
+            kind: Kind::Switch,
+            default: Some("off"),
+            help: "Whether sopan only tells what it would do, and lets everything through as it comes\n\n\
+                   With on, limits, holds, retries and the breaker are reckoned, counted (sopan_observed_… and the usual \
+                   gauges) and logged (observe: …), and change nothing; the access log says of each request how long it \
+                   would have waited. Only `max_in_flight`, the queue for it, and all time-outs act. The first thing to \
+                   try in front of production.",
+            why: "a proxy that does nothing is not what it was started for",
+            put: Put::Upstream(|u, text| set(&mut u.settings.observe, switch(text))),
+            ..ROW
+        },
+        Setting {
             key: "forwarded",
             flag: Some("forwarded"),
             kind: Kind::OneOf(&["off", "pass", "rfc7239", "x-forwarded"]),

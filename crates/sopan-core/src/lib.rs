@@ -7,6 +7,7 @@
 //! | module | question it answers |
 //! |---|---|
 //! | [`time`] | what is an instant? |
+//! | [`calendar`] | which day is it in a zone? |
 //! | [`policy`] | which settings are allowed, and how are they written? |
 //! | [`bucket`] | may a request leave now, and if not, when? |
 //! | [`queue`] | who is next? |
@@ -20,6 +21,7 @@
 
 pub mod breaker;
 pub mod bucket;
+pub mod calendar;
 pub mod h1;
 pub mod headers;
 pub mod hints;

@@ -1,21 +1,25 @@
 //! May a request leave now, and if not, when? All limits of a lane together, taken all or not at all.
 //!
 //! A `RateMeter` keeps a rate as one instant (the theoretical arrival time of GCRA, ITU-T I.371), a
-//! `QuotaRing` keeps a quota as a ring of instants. Taking *reserves* tokens, writing the request's head
+//! `QuotaRing` keeps a quota as a ring of instants, and a `DayCount` one of the calendar as a count a day. Taking *reserves* tokens, writing the request's head
 //! *charges* them at that instant, and a turn that ends unwritten gives its reservation back: what counts upstream is the
 //! arrival, and the instant of writing is the last that we control. Reserved tokens never refill.
 //!
 //! Who takes next, and what else must hold before a request leaves, is [`crate::lane`]'s business.
 
+mod day;
 mod meter;
+mod quota;
 mod ring;
 mod wide;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::policy::{Limit, Margin};
 use crate::time::Instant;
+use day::DayCount;
 use meter::RateMeter;
+use quota::QuotaCount;
 use ring::QuotaRing;
 
 /// How much a late turn may move its schedule back at most: in any span at most `burst + rate · (span + LATE_MAX)` leave.
@@ -49,7 +53,7 @@ pub struct Fill {
 #[derive(Debug)]
 pub struct Bucket {
     rates: Vec<RateMeter>,
-    quotas: Vec<QuotaRing>,
+    quotas: Vec<QuotaCount>,
 }
 
 impl Bucket {
@@ -62,7 +66,8 @@ impl Bucket {
         for limit in limits {
             match limit {
                 Limit::Rate(rate) => bucket.rates.push(RateMeter::new(rate, headroom, margin)),
-                Limit::Quota(quota) => bucket.quotas.push(QuotaRing::new(*quota)),
+                Limit::Quota(quota) => bucket.quotas.push(QuotaCount::Sliding(QuotaRing::new(*quota))),
+                Limit::Calendar(quota) => bucket.quotas.push(QuotaCount::Calendar(DayCount::new(quota))),
             }
         }
         bucket
@@ -118,6 +123,16 @@ impl Bucket {
         self.rates.iter_mut().for_each(|r| r.hold_until(end));
     }
 
+    /// When the calendar must be told again by [`Bucket::set_calendar`]; never where no limit depends on it.
+    pub fn calendar_due(&self) -> Instant {
+        self.quotas.iter().map(QuotaCount::calendar_due).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// The clock on the wall shows `wall` at `now`.
+    pub fn set_calendar(&mut self, now: Instant, wall: SystemTime) {
+        self.quotas.iter_mut().for_each(|q| q.set_calendar(now, wall));
+    }
+
     /// Whether tokens are reserved and not yet spent or given back, so that predictions move with time.
     pub fn is_reserved(&self) -> bool {
         self.rates.iter().any(|r| r.reserved() > 0) || self.quotas.iter().any(|q| q.reserved() > 0)
@@ -129,20 +144,24 @@ impl Bucket {
     }
 
     /// Replaces the limits without losing what is used of them: the n-th rate takes over the tokens missing from the n-th
-    /// rate so far, each quota what has left within its span. Limits without a predecessor start full.
+    /// rate so far, each quota what has left
+    /// within its span or day of the quota of its kind. Limits without a predecessor start full.
     pub fn change(&mut self, limits: &[Limit], headroom: u32, margin: Margin, now: Instant) {
         let old = std::mem::replace(self, Self::new(limits, headroom, margin));
         for (new, old) in self.rates.iter_mut().zip(&old.rates) {
             new.take_over(old, now);
         }
-        for (i, new) in self.quotas.iter_mut().enumerate() {
-            if let Some(old) = old.quotas.get(i).or(old.quotas.last()) {
+        for i in 0..self.quotas.len() {
+            let (earlier, rest) = self.quotas.split_at_mut(i);
+            let new = &mut rest[0];
+            let nth = earlier.iter().filter(|quota| quota.is_like(new)).count();
+            if let Some(old) = new.predecessor(nth, &old.quotas) {
                 new.take_over(old);
             }
         }
         // What was reserved under the old limits will be charged or given back under the new ones.
         let reserved =
-            old.rates.iter().map(RateMeter::reserved).chain(old.quotas.iter().map(QuotaRing::reserved)).max();
+            old.rates.iter().map(RateMeter::reserved).chain(old.quotas.iter().map(QuotaCount::reserved)).max();
         let reserved = reserved.unwrap_or(0);
         self.rates.iter_mut().for_each(|r| r.set_reserved(reserved));
         self.quotas.iter_mut().for_each(|q| q.set_reserved(reserved));

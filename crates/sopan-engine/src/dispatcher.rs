@@ -149,7 +149,9 @@ impl Dispatcher {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.shared.lock().lane.snapshot(self.clock.now())
+        let mut shared = self.shared.lock();
+        let now = shared.now(self.clock);
+        shared.lane.snapshot(now)
     }
 
     fn turn(self: &Arc<Self>, turn: lane::Turn) -> Turn {
@@ -165,7 +167,7 @@ impl Dispatcher {
         let mut wakers = Vec::new();
         let mut shared = self.shared.lock();
         // Read under the lock, so that the lane sees time in order.
-        let now = self.clock.now();
+        let now = shared.now(self.clock);
         let done = act(&mut shared, now);
         let next = shared.step(now, &mut wakers);
         self.holds.store(shared.lane.holds(), Ordering::Release);
@@ -187,7 +189,7 @@ impl Dispatcher {
     fn rearm(&self) -> Instant {
         let mut wakers = Vec::new();
         let mut shared = self.shared.lock();
-        let now = self.clock.now();
+        let now = shared.now(self.clock);
         let next = shared.step(now, &mut wakers);
         shared.armed = next;
         drop(shared);
@@ -216,6 +218,15 @@ impl Drop for Dispatcher {
 }
 
 impl Shared {
+    /// The present instant; the lane is told the calendar before it sees one at which it wants to know it.
+    fn now(&mut self, clock: Clock) -> Instant {
+        let now = clock.now();
+        if now >= self.lane.calendar_due() {
+            self.lane.set_calendar(now, clock.wall());
+        }
+        now
+    }
+
     /// A place for what a new ticket is told.
     fn waiter(&mut self, id: TicketId) -> Arc<Waiter> {
         if self.waiters.len() <= id.index() {

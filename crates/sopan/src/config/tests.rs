@@ -237,6 +237,8 @@ fn a_limit_of_the_fake_counts_in_the_unit_that_was_written() {
     ] {
         assert_eq!(try_fake(&["--limit", text]).unwrap().settings.limits, [expected], "{text}");
     }
+    let error = try_fake(&["--limit", "5 per day at 00:00 UTC"]).unwrap_err().to_string();
+    assert!(error.contains("the fake API knows no calendar"), "{error}");
     let both = try_fake(&["--limit", "10/s burst 20", "--limit", "100 per 1min"]).unwrap();
     assert_eq!(both.settings.limits, [rate(10, 1, 20), sopan_fake::Limit::Quota { count: 100, span: s(60) }]);
 }

@@ -13,14 +13,14 @@ mod quota;
 mod ring;
 mod wide;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
+use crate::journal::{Note, is_kept};
 use crate::policy::{Limit, Margin};
 use crate::time::Instant;
-use day::DayCount;
 use meter::RateMeter;
 use quota::QuotaCount;
-use ring::QuotaRing;
 
 /// How much a late turn may move its schedule back at most: in any span at most `burst + rate · (span + LATE_MAX)` leave.
 pub const LATE_MAX: Duration = Duration::from_millis(1);
@@ -66,8 +66,8 @@ impl Bucket {
         for limit in limits {
             match limit {
                 Limit::Rate(rate) => bucket.rates.push(RateMeter::new(rate, headroom, margin)),
-                Limit::Quota(quota) => bucket.quotas.push(QuotaCount::Sliding(QuotaRing::new(*quota))),
-                Limit::Calendar(quota) => bucket.quotas.push(QuotaCount::Calendar(DayCount::new(quota))),
+                Limit::Quota(quota) => bucket.quotas.push(QuotaCount::sliding(*quota)),
+                Limit::Calendar(quota) => bucket.quotas.push(QuotaCount::calendar(quota)),
             }
         }
         bucket
@@ -133,6 +133,36 @@ impl Bucket {
         self.quotas.iter_mut().for_each(|q| q.set_calendar(now, wall));
     }
 
+    /// From now on what may leave of the quotas among `limits`, which are this bucket's, is told before it leaves, where a quota
+    /// is one [to be kept](crate::journal::is_kept).
+    pub fn keep(&mut self, limits: &[Limit]) {
+        let mut known = BTreeSet::new();
+        let limits = limits.iter().filter(|limit| !matches!(limit, Limit::Rate(_)));
+        for (quota, limit) in self.quotas.iter_mut().zip(limits) {
+            // Of two that are the same one is enough.
+            if let Some(count) = is_kept(limit).filter(|_| known.insert(limit.to_string())) {
+                quota.keep(limit.to_string().into(), count);
+            }
+        }
+    }
+
+    /// What must be on file before the turns that are out are used.
+    pub fn journal(&mut self, now: Instant, notes: &mut Vec<Note>) {
+        notes.extend(self.quotas.iter_mut().filter_map(|quota| quota.journal(now)));
+    }
+
+    /// All that is not on file yet.
+    pub fn whole_journal(&mut self, now: Instant, notes: &mut Vec<Note>) {
+        notes.extend(self.quotas.iter_mut().filter_map(|quota| quota.whole_journal(now)));
+    }
+
+    /// Counts what the file knows of these limits, once, before anything is taken.
+    pub fn restore(&mut self, notes: &[Note], now: Instant) {
+        for quota in &mut self.quotas {
+            notes.iter().for_each(|note| quota.restore(note, now));
+        }
+    }
+
     /// Whether tokens are reserved and not yet spent or given back, so that predictions move with time.
     pub fn is_reserved(&self) -> bool {
         self.rates.iter().any(|r| r.reserved() > 0) || self.quotas.iter().any(|q| q.reserved() > 0)
@@ -145,7 +175,8 @@ impl Bucket {
 
     /// Replaces the limits without losing what is used of them: the n-th rate takes over the tokens missing from the n-th
     /// rate so far, each quota what has left
-    /// within its span or day of the quota of its kind. Limits without a predecessor start full.
+    /// within its span or day of the quota of its kind. Limits without a predecessor start full. What
+    /// is on file must be told anew.
     pub fn change(&mut self, limits: &[Limit], headroom: u32, margin: Margin, now: Instant) {
         let old = std::mem::replace(self, Self::new(limits, headroom, margin));
         for (new, old) in self.rates.iter_mut().zip(&old.rates) {

@@ -13,6 +13,7 @@
 //! The next ticket is chosen before tokens are looked at, and nothing smaller overtakes it. A [`Turn`] must come back
 //! through [`Lane::finish`] whatever happens, or its place is lost; the caller keeps it in a guard.
 
+mod journal;
 mod places;
 mod refusal;
 mod restart;
@@ -121,6 +122,8 @@ pub struct Lane {
     pace: Duration,
     /// Nobody is called before this, and then one at a time; the origin of time if connections come about.
     call_from: Instant,
+    /// What is on file beside the quotas, where a journal is kept.
+    noted: Option<journal::Noted>,
     /// Before this comes the calendar must be told; never where no limit depends on it.
     calendar_due: Instant,
 }
@@ -157,6 +160,7 @@ impl Lane {
         let bucket = Bucket::new(&policy.limits, policy.headroom, policy.rate_margin);
         Self {
             calendar_due: bucket.calendar_due(),
+            noted: None,
             bucket,
             places: Places::new(policy.max_in_flight),
             policy,
@@ -193,6 +197,11 @@ impl Lane {
             Some(turn) => Enter::Go(turn),
             None => Enter::Wait(self.queue.insert(entry)),
         }
+    }
+
+    /// What it keeps to.
+    pub fn limits(&self) -> &[Limit] {
+        &self.policy.limits
     }
 
     /// When the calendar must be told, before anything else is asked: at first, at the boundaries of days, and every few

@@ -12,6 +12,7 @@
 //! | [`bucket`] | may a request leave now, and if not, when? |
 //! | [`queue`] | who is next? |
 //! | [`lane`] | who goes, waits or is refused, all things taken together? |
+//! | [`journal`] | what must outlive the process? |
 //! | [`hints`] | what does an answer say of the limits of its sender? |
 //! | [`retry`] | what follows an attempt: done, again after a while, or give up, and why? |
 //! | [`breaker`] | is the upstream well enough to be asked? |
@@ -25,6 +26,7 @@ pub mod calendar;
 pub mod h1;
 pub mod headers;
 pub mod hints;
+pub mod journal;
 pub mod lane;
 pub mod policy;
 pub mod queue;

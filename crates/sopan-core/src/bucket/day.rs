@@ -175,7 +175,7 @@ impl DayCount {
     }
 
     /// What can be taken at `now`: what is left of the present day, and near a boundary of both.
-    fn free(&self, now: Instant) -> u64 {
+    pub(super) fn free(&self, now: Instant) -> u64 {
         let mut free = self.left(self.today);
         if now < self.open {
             free = free.min(self.left(self.before));
@@ -201,6 +201,25 @@ impl DayCount {
         } else {
             self.days = vec![(self.today, old.used(old.today))];
         }
+    }
+
+    /// The present date, and what was counted of each that is kept.
+    pub(super) fn counted(&self) -> (Date, Vec<(Date, u64)>) {
+        (self.today, self.days.clone())
+    }
+
+    /// Counts what was counted before this was made, and `more` that may have left since that was said on `said`: nobody
+    /// knows whether on that day or today. The calendar must have been told.
+    pub(super) fn restore(&mut self, days: &[(Date, u64)], more: u64, said: Date) {
+        // More than all of it is nothing that was ever written by us.
+        let all = self.count.saturating_mul(2);
+        for (date, used) in days.iter().rev() {
+            self.count_in(*date, (*used).min(all));
+        }
+        if said != self.today {
+            self.count_in(said, more.min(all));
+        }
+        self.count_in(self.today, more.min(all));
     }
 
     pub(super) fn reserved(&self) -> u64 {

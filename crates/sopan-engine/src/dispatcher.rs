@@ -17,12 +17,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sopan_core::breaker::{Change, Health};
+use sopan_core::journal::Note;
 use sopan_core::lane::{self, Call, Enter, Lane, Refusal, Snapshot, Visit};
 use sopan_core::queue::{Entry, TicketId};
 use sopan_core::time::Instant;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
+use crate::state::StateHandle;
 
 /// How long the loop leaves it to the first ticket to look by itself. Its own look is only there for a task that sleeps on
 /// its turn.
@@ -60,6 +62,9 @@ pub(crate) struct Dispatcher {
 #[derive(Debug)]
 struct Shared {
     lane: Lane,
+    /// Where what may leave is written before it does.
+    state: Option<StateHandle>,
+    notes: Vec<Note>,
     /// Whom to tell, by the ticket's index.
     waiters: Vec<Option<Arc<Waiter>>>,
     calls: Vec<Call>,
@@ -87,8 +92,15 @@ enum Verdict {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(lane: Lane, clock: Clock) -> Self {
-        let shared = Shared { lane, waiters: Vec::new(), calls: Vec::new(), armed: Instant::NEVER };
+    /// A dispatcher for a lane to which nothing has happened yet; it goes on where the one before it ended, if `state` knows.
+    pub(crate) fn new(lane: Lane, clock: Clock, state: Option<StateHandle>) -> Self {
+        let (waiters, calls, notes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut shared = Shared { lane, state, notes, waiters, calls, armed: Instant::NEVER };
+        let now = shared.now(clock);
+        if let Some(state) = &shared.state {
+            let notes = state.restore(shared.lane.limits());
+            shared.lane.restore(&notes, now);
+        }
         Self { shared: Mutex::new(shared), bell: Arc::default(), holds: AtomicU64::new(0), clock }
     }
 
@@ -152,6 +164,17 @@ impl Dispatcher {
         let mut shared = self.shared.lock();
         let now = shared.now(self.clock);
         shared.lane.snapshot(now)
+    }
+
+    /// Writes what the state does not know yet, for a process that ends in order.
+    pub(crate) fn close(&self) {
+        let mut shared = self.shared.lock();
+        let now = shared.now(self.clock);
+        let Shared { lane, state, notes, .. } = &mut *shared;
+        if let Some(state) = state {
+            lane.whole_journal(now, notes);
+            state.write(notes);
+        }
     }
 
     fn turn(self: &Arc<Self>, turn: lane::Turn) -> Turn {
@@ -239,6 +262,11 @@ impl Shared {
 
     fn step(&mut self, now: Instant, wakers: &mut Vec<Waker>) -> Instant {
         let next = self.lane.step(now, &mut self.calls);
+        // Before anybody hears of a turn. Under the lock, since who comes next may use what this lets.
+        if let Some(state) = &self.state {
+            self.lane.journal(now, &mut self.notes);
+            state.write(&mut self.notes);
+        }
         for call in self.calls.drain(..) {
             // A ticket that goes or is refused has left the queue, and its index may be used again at once.
             let (id, verdict) = match call {

@@ -19,6 +19,7 @@ use crate::dispatcher::Dispatcher;
 use crate::event::{Observer, Unobserved};
 use crate::exchange::log::Seldom;
 use crate::jitter::Jitter;
+use crate::state::StateHandle;
 use crate::transport::{ClientCertificate, Dial, Roots, Target, TlsError, Transport};
 
 /// How an upstream is reached and treated.
@@ -102,11 +103,13 @@ pub struct Surroundings {
     pub observer: Arc<dyn Observer>,
     /// How connections are made; none means TCP, with TLS where the target wants it.
     pub dial: Option<Arc<dyn Dial>>,
+    /// Where what was used of its quotas, and holds, outlive the process; none means that they do not.
+    pub state: Option<StateHandle>,
 }
 
 impl Default for Surroundings {
     fn default() -> Self {
-        Self { clock: Clock::system(), jitter: Jitter::new(), observer: Arc::new(Unobserved), dial: None }
+        Self { clock: Clock::system(), jitter: Jitter::new(), observer: Arc::new(Unobserved), dial: None, state: None }
     }
 }
 
@@ -144,14 +147,14 @@ impl Upstream {
         }
         let Settings { target, lane, breaker, retry, connect_timeout, idle_timeout, .. } = settings;
         let Settings { waits_count, roots, client_certificate, http2, forwarded, rewrite_links, .. } = settings;
-        let Surroundings { clock, jitter, observer, dial } = around;
+        let Surroundings { clock, jitter, observer, dial, state } = around;
         let dial = match dial {
             Some(dial) => dial,
             None => Transport::tcp(&target, &roots, client_certificate.as_ref(), http2)?,
         };
         let wait_max = lane.wait_max;
         let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));
-        let dispatcher = Arc::new(Dispatcher::new(lane, clock));
+        let dispatcher = Arc::new(Dispatcher::new(lane, clock, state));
         let transport = Arc::new(Transport::new(target, dial, http2, connect_timeout, idle_timeout, clock));
         let (pace, sweep) =
             (Dispatcher::run(Arc::downgrade(&dispatcher)), Transport::sweep(Arc::downgrade(&transport)));
@@ -183,6 +186,11 @@ impl Upstream {
     /// Where it is.
     pub fn target(&self) -> &Target {
         self.transport.target()
+    }
+
+    /// Writes what its state does not know yet, for a process that ends in order. Requests may still follow.
+    pub fn close(&self) {
+        self.dispatcher.close();
     }
 
     /// What its lane looks like now.

@@ -17,5 +17,6 @@ mod refusal;
 mod retry;
 mod retry_after;
 mod secrets;
+mod state;
 mod support;
 mod wire;

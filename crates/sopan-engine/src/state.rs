@@ -139,7 +139,8 @@ impl StateFile {
         StateHandle { shared: Arc::clone(&self.shared), name: name.into() }
     }
 
-    /// Forgets the upstreams that were not set up since it was opened, and sees to the file from now on.
+    /// Forgets the upstreams that were not set up since it was opened, and sees to the file from now on. It can be called
+    /// again when upstreams have come and gone.
     ///
     /// # Errors
     /// The file cannot be written anew, which it will have to be now and then; nothing is lost.
@@ -150,6 +151,9 @@ impl StateFile {
         }
         let failed = |error| StateError::Write { path: self.shared.path.clone(), error };
         self.shared.write_anew().map_err(failed)?;
+        if self.keeper.is_some() {
+            return Ok(());
+        }
         let shared = Arc::clone(&self.shared);
         let keeper = std::thread::Builder::new().name("state".to_owned()).spawn(move || shared.keep());
         self.keeper = Some(keeper.map_err(failed)?);

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// No state is larger: a file is written anew at 1 MiB.
 const TEXT_MAX: u64 = 64 * 1024 * 1024;
+/// What is added to the name of the file that will replace it; nobody else's file is called so.
+const DRAFT: &str = ".sopan-new";
 /// So often another process may replace the file just when this one opens it.
 const TRIES: usize = 100;
 
@@ -119,7 +121,7 @@ impl Draft {
     /// Writes the text, to the disk.
     pub(super) fn write(path: &Path, text: &[u8]) -> io::Result<Self> {
         let mut name = path.as_os_str().to_owned();
-        name.push(".new");
+        name.push(DRAFT);
         let draft = PathBuf::from(name);
         // One that a crash left behind is of no use.
         match fs::remove_file(&draft) {

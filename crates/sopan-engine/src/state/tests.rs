@@ -119,6 +119,19 @@ fn a_file_that_is_not_ours_alone_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn a_place_where_the_file_cannot_be_replaced_is_refused_at_the_start() {
+    let (_dir, path) = place();
+    fs::create_dir(path.with_file_name("state.sopan-new")).unwrap();
+    let mut file = open(&path).unwrap();
+    turns(&file, "shop");
+    file.upstream("shop").write(&mut vec![sliding(&[(0, 1)], 0)]);
+    let error = file.begin().unwrap_err().to_string();
+    assert!(error.contains("cannot be written anew") && error.contains("in its directory"), "{error}");
+    drop(file);
+    assert_eq!(turns(&open(&path).unwrap(), "shop"), 1, "nothing is lost");
+}
+
+#[test]
 fn a_line_that_is_torn_is_passed_over_and_the_rest_counts() {
     let (_dir, path) = place();
     let file = open(&path).unwrap();

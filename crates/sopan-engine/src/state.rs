@@ -55,6 +55,8 @@ struct Shared {
     path: PathBuf,
     clock: Clock,
     inner: Mutex<Inner>,
+    /// Taken by who writes the file anew, before `inner`.
+    anew: Mutex<()>,
     /// There is something for the keeper to do.
     bell: Condvar,
     /// It must do it at once, since the file is closed.
@@ -124,8 +126,14 @@ impl StateFile {
             is_closed: false,
             trouble: Trouble::default(),
         };
-        let shared =
-            Shared { path: opened.path, clock, inner: Mutex::new(inner), bell: Condvar::new(), end: Condvar::new() };
+        let shared = Shared {
+            path: opened.path,
+            clock,
+            inner: Mutex::new(inner),
+            anew: Mutex::new(()),
+            bell: Condvar::new(),
+            end: Condvar::new(),
+        };
         let file = Self { shared: Arc::new(shared), keeper: None };
         let header = if opened.text.is_empty() { lines::header() } else { Vec::new() };
         let beginning = [header, lines::process(lines::boot_id().as_deref())].concat();
@@ -296,6 +304,7 @@ impl Shared {
 
     /// Writes the file anew, with nothing in it but what still matters. Lines can be appended meanwhile.
     fn write_anew(&self) -> io::Result<()> {
+        let _one_at_a_time = self.anew.lock();
         let mut inner = self.inner.lock();
         let mut text = [lines::header(), lines::process(lines::boot_id().as_deref())].concat();
         let now = Stamp::of(self.clock);

@@ -283,8 +283,7 @@ fn check(wrong: Option<Wrong>, expected: &[&str]) {
     assert_eq!(said, expected.join("\n"));
 }
 
-const LIMIT_GRAMMAR: &str =
-    "write a rate such as 10/s, 10/s burst 20, 500/min, 0.5/s, or a quota such as 5000 per 1h, 50 per 1s";
+const LIMIT_GRAMMAR: &str = "write a rate such as 10/s, 10/s burst 20, 500/min, 0.5/s, or a quota such as 5000 per 1h, 50 per 1s, 10000 per day at 00:00 UTC";
 const DURATION_GRAMMAR: &str = "write a number and a unit, for example 500ms, 2s, 5m, 1h30m, 1d (up to 10 years)";
 const SIZE_GRAMMAR: &str = "write bytes, or for example 64KiB, 1MiB, 10MB, 2GiB (up to 1TiB)";
 const ADDRESS_GRAMMAR: &str = "write for example 127.0.0.1:8000 or [::1]:8000";

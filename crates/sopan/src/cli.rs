@@ -136,6 +136,12 @@ pub(crate) struct Serve {
     /// A line for every request, at INFO
     #[arg(long, value_name = "on|off", default_value = "off")]
     pub(crate) access_log: String,
+    /// Where quotas of a minute and longer, pauses and the breaker are kept, so that they outlive the program
+    ///
+    /// Also where it is killed. Without it what was used of a quota is forgotten when the program ends. The file is replaced
+    /// now and then, so sopan must be able to write in its directory.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) state: Option<String>,
     #[command(flatten)]
     pub(crate) log: Log,
     #[command(flatten)]

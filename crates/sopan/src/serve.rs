@@ -25,7 +25,7 @@ use anyhow::{Context as _, anyhow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
-use sopan_engine::{Surroundings, Upstream};
+use sopan_engine::{StateFile, Surroundings, Upstream};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 
@@ -58,15 +58,18 @@ async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> any
     let admin = admin.map_err(|error| anyhow!("{error:#}; choose another with --admin, or --admin off"))?;
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
-    let around = Surroundings { clock, observer: Arc::clone(&metrics) as _, ..Surroundings::default() };
+    let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
+    let known = state.as_ref().map(|state| state.upstream(&settings.upstream.target.to_string()));
+    let around = Surroundings { clock, observer: Arc::clone(&metrics) as _, state: known, ..Surroundings::default() };
     let (upstream, background) = Upstream::start(settings.upstream.clone(), around)?;
+    state.as_mut().map_or(Ok(()), StateFile::begin)?;
     metrics.watch(Arc::downgrade(&upstream), settings.limits());
 
     let workers = Workers::start(settings.workers)?;
     workers.spawn(0, background);
     let drain = Arc::<Drain>::default();
     let at_once: Vec<_> = upstream.snapshot().fills.iter().map(|fill| fill.capacity as u64).collect();
-    let door = Arc::new(Door::new(&settings, upstream, clock, Arc::clone(&drain)));
+    let door = Arc::new(Door::new(&settings, Arc::clone(&upstream), clock, Arc::clone(&drain)));
     tell(&settings.in_force(listener.local_addr()?, &at_once));
     if let Some(admin) = admin {
         let end = drain.over();
@@ -82,6 +85,9 @@ async fn serve(mut settings: config::Serve, metrics: Arc<admin::Metrics>) -> any
     // The listener is closed; new connections are refused from here on.
     drain.run(settings.drain, &places, settings.max_connections, signals).await;
     workers.stop();
+    upstream.close();
+    // Here the state goes to the disk.
+    drop(state);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::HeaderName;
@@ -37,6 +38,8 @@ pub(crate) struct Serve {
     pub(crate) workers: usize,
     /// Whether every exchange is logged.
     pub(crate) access_log: bool,
+    /// Where state is kept, if anywhere.
+    pub(crate) state: Option<PathBuf>,
     pub(crate) log: LogFormat,
 }
 
@@ -93,6 +96,10 @@ pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
         None => Some(std::thread::available_parallelism().map_or(1, |n| n.get() as u64).min(WORKERS_MAX)),
     };
     let access_log = check.read("--access-log", &typed.access_log, switch);
+    let state = match &typed.state {
+        Some(state) => check.read("--state", state, file).map(Some),
+        None => Some(None),
+    };
     let log = check.read("--log", &typed.log.log, one_of(LogFormat::ALL));
     let serve = || {
         Some(Serve {
@@ -107,6 +114,7 @@ pub(crate) fn serve(typed: &cli::Serve) -> Result<Serve, Wrong> {
             max_connections: usize::try_from(max_connections?).ok()?,
             workers: usize::try_from(workers?).ok()?,
             access_log: access_log?,
+            state: state?,
             log: log?,
         })
     };
@@ -197,6 +205,10 @@ fn client_by(text: &str) -> Result<ClientBy, String> {
         },
         _ => Err(format!("`{text}` is not allowed; write ip, connection, or header:NAME")),
     }
+}
+
+fn file(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err(format!("`{text}` is not a file; write its name")) } else { Ok(text.into()) }
 }
 
 impl Serve {

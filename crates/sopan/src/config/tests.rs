@@ -74,7 +74,7 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
     assert!(serve.upstream.waits_count && serve.upstream.http2 && serve.upstream.roots.ca_file.is_none());
     assert_eq!((serve.header_timeout, serve.idle_timeout, serve.drain), (s(10), s(60), s(10)));
     assert_eq!((serve.hosts, serve.upstream.forwarded), (Hosts::default(), ForwardedPolicy::Off));
-    assert!(serve.upstream.rewrite_links);
+    assert!(serve.upstream.rewrite_links && serve.state.is_none());
     assert_eq!((serve.max_connections, serve.client_by, serve.access_log), (10_000, ClientBy::Ip, false));
     assert_eq!((serve.log, serve.workers >= 1), (LogFormat::Text, true));
 
@@ -110,6 +110,7 @@ const SERVE: &[Effect<Serve>] = &[
     ("--drain", "0", |s| s.drain.is_zero()),
     ("--cache", "off", |_| true),
     ("--access-log", "on", |s| s.access_log),
+    ("--state", "a/b", |s| s.state == Some("a/b".into())),
     ("--log", "json", |s| s.log == LogFormat::Json),
     ("--rate", "5000 per 1h", |s| s.upstream.lane.limits == [limit("5000 per 1h")]),
     ("--rate", "unlimited", |s| s.upstream.lane.limits.is_empty()),
@@ -344,6 +345,7 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ("--cache", "on", "is not allowed: the cache is not there yet; write off, or leave it away", ""),
     ("--cache", "maybe", "is not allowed; write off", ""),
     ("--access-log", "yes", "is not allowed; write one of on, off", ""),
+    ("--state", " ", "`` is not a file; write its name", ""),
     ("--log", "xml", "is not allowed; write one of text, json", ""),
     ("--headroom", "-1", "is not allowed; write a whole number from 0 to 4294967295", ""),
     ("--rate-margin", "0.1", "is not a margin; write a percentage from 0% to 50%, for example 0.1%", ""),

@@ -50,7 +50,8 @@ impl Serve {
         let mut program = Running(child);
         let first = until(|| {
             assert_eq!(program.0.try_wait().unwrap(), None, "{:?}", lines.lock().unwrap());
-            lines.lock().unwrap().first().cloned()
+            // Before it there may be what was known from before.
+            lines.lock().unwrap().iter().find(|line| line.contains("listening on http")).cloned()
         });
         let after = |text: &str| {
             let rest = first.split(text).nth(1).unwrap_or_else(|| panic!("{first}"));

@@ -11,6 +11,8 @@
 
 mod tally;
 
+use std::time::Duration;
+
 use crate::policy::BreakerPolicy;
 use crate::retry::Outcome;
 use crate::time::Instant;
@@ -153,6 +155,18 @@ impl Breaker {
         debug_assert!(policy.validate().is_ok(), "policies are validated before they are used: {policy:?}");
         let tally = Tally::new(policy.window);
         Self { policy, phase: Phase::Closed, period: 0, probes: 0, tally }
+    }
+
+    /// A breaker that was open when the process ended, and is until `until`; then it is half-open.
+    pub fn restore(&mut self, until: Instant) {
+        if self.policy.on {
+            self.enter(Phase::Open { until });
+        }
+    }
+
+    /// How long it is open at a time.
+    pub fn open_for(&self) -> Duration {
+        self.policy.open_for
     }
 
     /// How it stands at `now`.

@@ -1,22 +1,26 @@
 //! May a request leave now, and if not, when? All limits of a lane together, taken all or not at all.
 //!
 //! A `RateMeter` keeps a rate as one instant (the theoretical arrival time of GCRA, ITU-T I.371), a
-//! `QuotaRing` keeps a quota as a ring of instants. Taking *reserves* tokens, writing the request's head
+//! `QuotaRing` keeps a quota as a ring of instants, and a `DayCount` one of the calendar as a count a day. Taking *reserves* tokens, writing the request's head
 //! *charges* them at that instant, and a turn that ends unwritten gives its reservation back: what counts upstream is the
 //! arrival, and the instant of writing is the last that we control. Reserved tokens never refill.
 //!
 //! Who takes next, and what else must hold before a request leaves, is [`crate::lane`]'s business.
 
+mod day;
 mod meter;
+mod quota;
 mod ring;
 mod wide;
 
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
 
+use crate::journal::{Note, is_kept};
 use crate::policy::{Limit, Margin};
 use crate::time::Instant;
 use meter::RateMeter;
-use ring::QuotaRing;
+use quota::QuotaCount;
 
 /// How much a late turn may move its schedule back at most: in any span at most `burst + rate · (span + LATE_MAX)` leave.
 pub const LATE_MAX: Duration = Duration::from_millis(1);
@@ -49,7 +53,7 @@ pub struct Fill {
 #[derive(Debug)]
 pub struct Bucket {
     rates: Vec<RateMeter>,
-    quotas: Vec<QuotaRing>,
+    quotas: Vec<QuotaCount>,
 }
 
 impl Bucket {
@@ -62,7 +66,8 @@ impl Bucket {
         for limit in limits {
             match limit {
                 Limit::Rate(rate) => bucket.rates.push(RateMeter::new(rate, headroom, margin)),
-                Limit::Quota(quota) => bucket.quotas.push(QuotaRing::new(*quota)),
+                Limit::Quota(quota) => bucket.quotas.push(QuotaCount::sliding(*quota)),
+                Limit::Calendar(quota) => bucket.quotas.push(QuotaCount::calendar(quota)),
             }
         }
         bucket
@@ -118,6 +123,46 @@ impl Bucket {
         self.rates.iter_mut().for_each(|r| r.hold_until(end));
     }
 
+    /// When the calendar must be told again by [`Bucket::set_calendar`]; never where no limit depends on it.
+    pub fn calendar_due(&self) -> Instant {
+        self.quotas.iter().map(QuotaCount::calendar_due).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// The clock on the wall shows `wall` at `now`.
+    pub fn set_calendar(&mut self, now: Instant, wall: SystemTime) {
+        self.quotas.iter_mut().for_each(|q| q.set_calendar(now, wall));
+    }
+
+    /// From now on what may leave of the quotas among `limits`, which are this bucket's, is told before it leaves, where a quota
+    /// is one [to be kept](crate::journal::is_kept).
+    pub fn keep(&mut self, limits: &[Limit]) {
+        let mut known = BTreeSet::new();
+        let limits = limits.iter().filter(|limit| !matches!(limit, Limit::Rate(_)));
+        for (quota, limit) in self.quotas.iter_mut().zip(limits) {
+            // Of two that are the same one is enough.
+            if let Some(count) = is_kept(limit).filter(|_| known.insert(limit.to_string())) {
+                quota.keep(limit.to_string().into(), count);
+            }
+        }
+    }
+
+    /// What must be on file before the turns that are out are used.
+    pub fn journal(&mut self, now: Instant, notes: &mut Vec<Note>) {
+        notes.extend(self.quotas.iter_mut().filter_map(|quota| quota.journal(now)));
+    }
+
+    /// All that is not on file yet.
+    pub fn whole_journal(&mut self, now: Instant, notes: &mut Vec<Note>) {
+        notes.extend(self.quotas.iter_mut().filter_map(|quota| quota.whole_journal(now)));
+    }
+
+    /// Counts what the file knows of these limits, once, before anything is taken.
+    pub fn restore(&mut self, notes: &[Note], now: Instant) {
+        for quota in &mut self.quotas {
+            notes.iter().for_each(|note| quota.restore(note, now));
+        }
+    }
+
     /// Whether tokens are reserved and not yet spent or given back, so that predictions move with time.
     pub fn is_reserved(&self) -> bool {
         self.rates.iter().any(|r| r.reserved() > 0) || self.quotas.iter().any(|q| q.reserved() > 0)
@@ -129,20 +174,25 @@ impl Bucket {
     }
 
     /// Replaces the limits without losing what is used of them: the n-th rate takes over the tokens missing from the n-th
-    /// rate so far, each quota what has left within its span. Limits without a predecessor start full.
+    /// rate so far, each quota what has left
+    /// within its span or day of the quota of its kind. Limits without a predecessor start full. What
+    /// is on file must be told anew.
     pub fn change(&mut self, limits: &[Limit], headroom: u32, margin: Margin, now: Instant) {
         let old = std::mem::replace(self, Self::new(limits, headroom, margin));
         for (new, old) in self.rates.iter_mut().zip(&old.rates) {
             new.take_over(old, now);
         }
-        for (i, new) in self.quotas.iter_mut().enumerate() {
-            if let Some(old) = old.quotas.get(i).or(old.quotas.last()) {
+        for i in 0..self.quotas.len() {
+            let (earlier, rest) = self.quotas.split_at_mut(i);
+            let new = &mut rest[0];
+            let nth = earlier.iter().filter(|quota| quota.is_like(new)).count();
+            if let Some(old) = new.predecessor(nth, &old.quotas) {
                 new.take_over(old);
             }
         }
         // What was reserved under the old limits will be charged or given back under the new ones.
         let reserved =
-            old.rates.iter().map(RateMeter::reserved).chain(old.quotas.iter().map(QuotaRing::reserved)).max();
+            old.rates.iter().map(RateMeter::reserved).chain(old.quotas.iter().map(QuotaCount::reserved)).max();
         let reserved = reserved.unwrap_or(0);
         self.rates.iter_mut().for_each(|r| r.set_reserved(reserved));
         self.quotas.iter_mut().for_each(|q| q.set_reserved(reserved));

@@ -13,13 +13,14 @@
 //! The next ticket is chosen before tokens are looked at, and nothing smaller overtakes it. A [`Turn`] must come back
 //! through [`Lane::finish`] whatever happens, or its place is lost; the caller keeps it in a guard.
 
+mod journal;
 mod places;
 mod refusal;
 mod restart;
 pub mod shadow;
 mod turn;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::breaker::{Breaker, Change, Health, State};
 use crate::bucket::{Bucket, Fill, Take};
@@ -60,7 +61,7 @@ pub enum Call {
 pub struct Next {
     /// The first ticket's turn, which it can take at once: the instant that pacing hangs on.
     pub turn: Option<Instant>,
-    /// Anything else: a deadline, a ticket to be called.
+    /// Anything else: a deadline, a ticket to be called, the calendar to be looked at.
     pub other: Option<Instant>,
 }
 
@@ -122,6 +123,10 @@ pub struct Lane {
     pace: Duration,
     /// Nobody is called before this, and then one at a time; the origin of time if connections come about.
     call_from: Instant,
+    /// What is on file beside the quotas, where a journal is kept.
+    noted: Option<journal::Noted>,
+    /// Before this comes the calendar must be told; never where no limit depends on it.
+    calendar_due: Instant,
 }
 
 /// Tickets that may hold a connection ahead of their turn.
@@ -150,11 +155,14 @@ impl Lane {
         debug_assert_eq!(policy.validate(), Ok(()));
         let intervals = policy.limits.iter().filter_map(|limit| match limit {
             Limit::Rate(rate) => Some(rate.interval()),
-            Limit::Quota(_) => None,
+            Limit::Quota(_) | Limit::Calendar(_) => None,
         });
         let pace = intervals.max().unwrap_or_default().min(FIRST_LEAD);
+        let bucket = Bucket::new(&policy.limits, policy.headroom, policy.rate_margin);
         Self {
-            bucket: Bucket::new(&policy.limits, policy.headroom, policy.rate_margin),
+            calendar_due: bucket.calendar_due(),
+            noted: None,
+            bucket,
             places: Places::new(policy.max_in_flight),
             policy,
             queue: Queue::new(),
@@ -192,6 +200,23 @@ impl Lane {
         }
     }
 
+    /// What it keeps to.
+    pub fn limits(&self) -> &[Limit] {
+        &self.policy.limits
+    }
+
+    /// When the calendar must be told, before anything else is asked: at first, at the boundaries of days, and every few
+    /// seconds, since the clock on the wall may have been set. Never where no limit depends on it.
+    pub fn calendar_due(&self) -> Instant {
+        self.calendar_due
+    }
+
+    /// The clock on the wall shows `wall` at `now`.
+    pub fn set_calendar(&mut self, now: Instant, wall: SystemTime) {
+        self.bucket.set_calendar(now, wall);
+        self.calendar_due = self.bucket.calendar_due();
+    }
+
     /// The ticket could go at once from now on, or no longer; then it is told again to prepare when its turn is near.
     pub fn ready(&mut self, ticket: TicketId, ready: bool) {
         self.queue.set_ready(ticket, ready);
@@ -222,7 +247,9 @@ impl Lane {
         let later = turn.map(|turn| turn.before(self.lead / 3));
         let near = self.call_near(now, calls).filter(|near| later.is_none_or(|later| *near < later));
         let deadline = self.queue.first_deadline().map(|(at, _)| at.after(DEADLINE_GRACE));
-        Next { turn, other: near.into_iter().chain(deadline).min() }
+        // Who waits for another day must hear of it when the clock on the wall is set.
+        let calendar = Some(self.calendar_due).filter(|due| *due < Instant::NEVER);
+        Next { turn, other: near.into_iter().chain(deadline).chain(calendar).min() }
     }
 
     /// The ticket that goes next.

@@ -7,10 +7,12 @@
 //! | module | question it answers |
 //! |---|---|
 //! | [`time`] | what is an instant? |
+//! | [`calendar`] | which day is it in a zone? |
 //! | [`policy`] | which settings are allowed, and how are they written? |
 //! | [`bucket`] | may a request leave now, and if not, when? |
 //! | [`queue`] | who is next? |
 //! | [`lane`] | who goes, waits or is refused, all things taken together? |
+//! | [`journal`] | what must outlive the process? |
 //! | [`hints`] | what does an answer say of the limits of its sender? |
 //! | [`retry`] | what follows an attempt: done, again after a while, or give up, and why? |
 //! | [`breaker`] | is the upstream well enough to be asked? |
@@ -20,9 +22,11 @@
 
 pub mod breaker;
 pub mod bucket;
+pub mod calendar;
 pub mod h1;
 pub mod headers;
 pub mod hints;
+pub mod journal;
 pub mod lane;
 pub mod policy;
 pub mod queue;

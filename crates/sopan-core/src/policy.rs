@@ -15,5 +15,5 @@ pub use duration::{DurationError, parse_duration, show_duration};
 pub use error::{Allowed, PolicyError};
 pub use lane::{LIMITS_MAX, LanePolicy};
 pub(crate) use limit::reduce;
-pub use limit::{BURST_MAX, Limit, LimitError, Margin, MarginError, Quota, Rate};
+pub use limit::{BURST_MAX, CalendarQuota, Limit, LimitError, Margin, MarginError, Quota, Rate};
 pub use retry::{JitterKind, OnLongRetryAfter, RetryPolicy};

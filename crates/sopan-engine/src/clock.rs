@@ -54,6 +54,11 @@ impl Clock {
         }
     }
 
+    /// Time since the machine was started, sleep included, where the system tells: what two processes of one boot share.
+    pub(crate) fn boot_time(&self) -> Option<Duration> {
+        if self.wall.is_none() { precise::boot_time() } else { None }
+    }
+
     /// The same instant as tokio counts it; far away where it cannot be counted.
     pub fn tokio(&self, at: Instant) -> TokioInstant {
         const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
@@ -165,6 +170,11 @@ mod precise {
         Some(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
     }
 
+    pub(super) fn boot_time() -> Option<Duration> {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Some(Duration::new(now.tv_sec as u64, now.tv_nsec as u32))
+    }
+
     #[derive(Debug)]
     pub(super) struct Precise(Option<AsyncFd<OwnedFd>>);
 
@@ -241,6 +251,10 @@ mod precise {
     use std::time::Duration;
 
     pub(super) fn monotonic() -> Option<u64> {
+        None
+    }
+
+    pub(super) fn boot_time() -> Option<Duration> {
         None
     }
 

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sopan_core::breaker::{Change, Health};
+use sopan_core::journal::Note;
 use sopan_core::lane::shadow::{Foreseen, Shadow};
 use sopan_core::lane::{self, Call, Enter, Lane, Refusal, Snapshot, Visit};
 use sopan_core::queue::{Entry, TicketId};
@@ -26,6 +27,7 @@ use sopan_core::time::Instant;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
+use crate::state::StateHandle;
 use shade::Shade;
 
 /// How long the loop leaves it to the first ticket to look by itself. Its own look is only there for a task that sleeps on
@@ -68,6 +70,9 @@ struct Shared {
     lane: Lane,
     /// What the lane would do, where it only observes. Then it has neither limits nor a breaker itself, and is never held.
     shadow: Option<Box<Shadow>>,
+    /// Where what may leave is written before it does.
+    state: Option<StateHandle>,
+    notes: Vec<Note>,
     /// Whom to tell, by the ticket's index.
     waiters: Vec<Option<Arc<Waiter>>>,
     calls: Vec<Call>,
@@ -95,8 +100,21 @@ enum Verdict {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(lane: Lane, shadow: Option<Box<Shadow>>, clock: Clock, upstream: Arc<str>) -> Self {
-        let shared = Shared { lane, shadow, waiters: Vec::new(), calls: Vec::new(), armed: Instant::NEVER };
+    /// A dispatcher for a lane to which nothing has happened yet; it goes on where the one before it ended, if `state` knows.
+    pub(crate) fn new(
+        lane: Lane,
+        shadow: Option<Box<Shadow>>,
+        clock: Clock,
+        upstream: Arc<str>,
+        state: Option<StateHandle>,
+    ) -> Self {
+        let (waiters, calls, notes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut shared = Shared { lane, shadow, state, notes, waiters, calls, armed: Instant::NEVER };
+        let now = shared.now(clock);
+        if let Some(state) = &shared.state {
+            let notes = state.restore(shared.lane.limits());
+            shared.lane.restore(&notes, now);
+        }
         Self { shared: Mutex::new(shared), bell: Arc::default(), holds: AtomicU64::new(0), clock, upstream }
     }
 
@@ -161,12 +179,23 @@ impl Dispatcher {
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut shared = self.shared.lock();
-        let now = self.clock.now();
+        let now = shared.now(self.clock);
         let mut snapshot = shared.lane.snapshot(now);
         if let Some(shadow) = &mut shared.shadow {
             shadow.show(&mut snapshot, now);
         }
         snapshot
+    }
+
+    /// Writes what the state does not know yet, for a process that ends in order.
+    pub(crate) fn close(&self) {
+        let mut shared = self.shared.lock();
+        let now = shared.now(self.clock);
+        let Shared { lane, state, notes, .. } = &mut *shared;
+        if let Some(state) = state {
+            lane.whole_journal(now, notes);
+            state.write(notes);
+        }
     }
 
     fn turn(self: &Arc<Self>, turn: lane::Turn, shade: Option<Box<Shade>>) -> Turn {
@@ -178,7 +207,7 @@ impl Dispatcher {
         let mut wakers = Vec::new();
         let mut shared = self.shared.lock();
         // Read under the lock, so that the lane sees time in order.
-        let now = self.clock.now();
+        let now = shared.now(self.clock);
         let done = act(&mut shared, now);
         let next = shared.step(now, &mut wakers);
         self.holds.store(shared.lane.holds(), Ordering::Release);
@@ -200,7 +229,7 @@ impl Dispatcher {
     fn rearm(&self) -> Instant {
         let mut wakers = Vec::new();
         let mut shared = self.shared.lock();
-        let now = self.clock.now();
+        let now = shared.now(self.clock);
         let next = shared.step(now, &mut wakers);
         shared.armed = next;
         drop(shared);
@@ -234,6 +263,18 @@ impl Drop for Dispatcher {
 }
 
 impl Shared {
+    /// The present instant; the lane is told the calendar before it sees one at which it wants to know it.
+    fn now(&mut self, clock: Clock) -> Instant {
+        let now = clock.now();
+        if now >= self.lane.calendar_due() {
+            self.lane.set_calendar(now, clock.wall());
+        }
+        if let Some(shadow) = self.shadow.as_mut().filter(|shadow| now >= shadow.calendar_due()) {
+            shadow.set_calendar(now, clock.wall());
+        }
+        now
+    }
+
     /// A place for what a new ticket is told.
     fn waiter(&mut self, id: TicketId) -> Arc<Waiter> {
         if self.waiters.len() <= id.index() {
@@ -246,6 +287,11 @@ impl Shared {
 
     fn step(&mut self, now: Instant, wakers: &mut Vec<Waker>) -> Instant {
         let next = self.lane.step(now, &mut self.calls);
+        // Before anybody hears of a turn. Under the lock, since who comes next may use what this lets.
+        if let Some(state) = &self.state {
+            self.lane.journal(now, &mut self.notes);
+            state.write(&mut self.notes);
+        }
         for call in self.calls.drain(..) {
             // A ticket that goes or is refused has left the queue, and its index may be used again at once.
             let (id, verdict) = match call {

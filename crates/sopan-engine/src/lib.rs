@@ -11,6 +11,7 @@
 //! | [`body`] | request bodies that can be sent again |
 //! | [`refusal`] | every answer that sopan gives by itself |
 //! | [`event`] | what became of an exchange, for whoever counts or logs |
+//! | `state` | what outlives the process, on file |
 //! | [`clock`], [`jitter`] | the only readers of time and of chance |
 
 pub mod body;
@@ -23,6 +24,7 @@ pub mod exchange;
 mod interim;
 pub mod jitter;
 pub mod refusal;
+mod state;
 mod transport;
 mod upstream;
 
@@ -32,5 +34,6 @@ pub use interim::Interims;
 pub use sopan_core::hints::parse_retry_after;
 pub use sopan_core::policy::RetryPolicy;
 pub use sopan_core::retry::backoff_delay;
+pub use state::{StateError, StateFile, StateHandle};
 pub use transport::{ClientCertificate, Dial, Io, Roots, Stream, Target, TargetError, TlsError, WireError};
 pub use upstream::{Settings, SetupError, Surroundings, Upstream};

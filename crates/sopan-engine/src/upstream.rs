@@ -22,6 +22,7 @@ use crate::event::{Observer, Unobserved};
 use crate::exchange::log::Seldom;
 use crate::exchange::story::Audience;
 use crate::jitter::Jitter;
+use crate::state::StateHandle;
 use crate::transport::{ClientCertificate, Dial, Roots, Target, TlsError, Transport};
 
 /// How an upstream is reached and treated.
@@ -126,11 +127,13 @@ pub struct Surroundings {
     pub observer: Arc<dyn Observer>,
     /// How connections are made; none means TCP, with TLS where the target wants it.
     pub dial: Option<Arc<dyn Dial>>,
+    /// Where what was used of its quotas, and holds, outlive the process; none means that they do not.
+    pub state: Option<StateHandle>,
 }
 
 impl Default for Surroundings {
     fn default() -> Self {
-        Self { clock: Clock::system(), jitter: Jitter::new(), observer: Arc::new(Unobserved), dial: None }
+        Self { clock: Clock::system(), jitter: Jitter::new(), observer: Arc::new(Unobserved), dial: None, state: None }
     }
 }
 
@@ -175,7 +178,7 @@ impl Upstream {
             settings;
         let Settings { observe, waits_count, roots, client_certificate, http2, forwarded, rewrite_links, .. } =
             settings;
-        let Surroundings { clock, jitter, observer, dial } = around;
+        let Surroundings { clock, jitter, observer, dial, state } = around;
         let dial = match dial {
             Some(dial) => dial,
             None => Transport::tcp(&target, &roots, client_certificate.as_ref(), http2)?,
@@ -187,7 +190,9 @@ impl Upstream {
             breaker.on = false;
         }
         let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));
-        let dispatcher = Arc::new(Dispatcher::new(lane, shadow, clock, Arc::clone(&name)));
+        // What is only observed spends nothing that a restart could forget.
+        let state = state.filter(|_| !observe);
+        let dispatcher = Arc::new(Dispatcher::new(lane, shadow, clock, Arc::clone(&name), state));
         let transport = Arc::new(Transport::new(target, dial, http2, connect_timeout, idle_timeout, clock));
         let (pace, sweep) =
             (Dispatcher::run(Arc::downgrade(&dispatcher)), Transport::sweep(Arc::downgrade(&transport)));
@@ -233,6 +238,11 @@ impl Upstream {
     /// Whether it is only observed.
     pub fn is_only_observed(&self) -> bool {
         self.observe
+    }
+
+    /// Writes what its state does not know yet, for a process that ends in order. Requests may still follow.
+    pub fn close(&self) {
+        self.dispatcher.close();
     }
 
     /// What its lane looks like now; where it is only observed, with the limits, the hold and the breaker that it would have.

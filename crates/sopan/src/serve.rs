@@ -29,7 +29,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::exchange::Nowhere;
-use sopan_engine::{Settings, Surroundings, Upstream};
+use sopan_engine::{Settings, StateFile, Surroundings, Upstream};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -89,15 +89,21 @@ async fn serve(
     let admin = admin.map_err(|error| anyhow!("{error:#}; choose another with --admin, or --admin off"))?;
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
+    let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
     let (mut upstreams, mut backgrounds) = (Vec::new(), Vec::new());
     for (number, served) in settings.upstreams.iter().enumerate() {
-        let around = Surroundings { clock, observer: metrics.observer(number), ..Surroundings::default() };
+        // Under the same name there may have been another API.
+        let who = format!("{} {}", served.name, served.settings.target);
+        let known = state.as_ref().map(|state| state.upstream(&who));
+        let observer = metrics.observer(number);
+        let around = Surroundings { clock, observer, state: known, ..Surroundings::default() };
         let (upstream, background) = Upstream::start(settings_of(served), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
         metrics.watch(number, Arc::downgrade(&upstream), limits_of(served));
         upstreams.push(upstream);
         backgrounds.push(background);
     }
+    state.as_mut().map_or(Ok(()), StateFile::begin)?;
 
     let workers = Workers::start(settings.workers)?;
     for (number, background) in backgrounds.into_iter().enumerate() {
@@ -108,7 +114,7 @@ async fn serve(
     tell(&settings, address, &upstreams);
     listening(address);
     let nowhere = Nowhere::new(clock, metrics.none());
-    let door = Arc::new(Door::new(&settings, upstreams, nowhere, clock, Arc::clone(&drain)));
+    let door = Arc::new(Door::new(&settings, upstreams.clone(), nowhere, clock, Arc::clone(&drain)));
     if let Some(admin) = admin {
         let end = drain.over();
         tokio::spawn(admin::serve(admin, metrics, end));
@@ -123,6 +129,9 @@ async fn serve(
     // The listener is closed; new connections are refused from here on.
     drain.run(settings.drain, &places, settings.max_connections, signals).await;
     workers.stop();
+    upstreams.iter().for_each(|upstream| upstream.close());
+    // Here the state goes to the disk.
+    drop(state);
     Ok(())
 }
 

@@ -9,10 +9,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Fill, Room};
+use crate::journal::Left;
 use crate::policy::Quota;
 use crate::time::Instant;
 
-const GROUPS: u64 = 128;
+pub(super) const GROUPS: u64 = 128;
 const SPAN_MARGIN_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone)]
@@ -28,7 +29,8 @@ pub(super) struct QuotaRing {
 
 #[derive(Debug, Clone, Copy)]
 struct Group {
-    last: Instant,
+    /// One span after its last turn: unlike the turn itself, that never lies before the origin of instants.
+    leaves: Instant,
     turns: u64,
 }
 
@@ -56,11 +58,11 @@ impl QuotaRing {
         let mut left = turns;
         for group in &self.groups {
             if group.turns >= left {
-                return group.last.after(self.span);
+                return group.leaves;
             }
             left -= group.turns;
         }
-        self.groups.back().map_or(Instant::ORIGIN, |g| g.last.after(self.span))
+        self.groups.back().map_or(Instant::ORIGIN, |g| g.leaves)
     }
 
     pub(super) fn reserve(&mut self, cost: u32) {
@@ -70,23 +72,26 @@ impl QuotaRing {
     pub(super) fn charge(&mut self, cost: u32, written: Instant) {
         self.give_back(cost);
         self.forget_before(written);
-        let cost = u64::from(cost);
-        self.used += cost;
+        self.add(u64::from(cost), written.after(self.span));
+    }
+
+    fn add(&mut self, turns: u64, leaves: Instant) {
+        self.used += turns;
         match self.groups.back_mut() {
-            Some(group) if group.turns + cost <= self.group_size => {
-                group.turns += cost;
-                group.last = group.last.max(written);
+            Some(group) if group.turns + turns <= self.group_size => {
+                group.turns += turns;
+                group.leaves = group.leaves.max(leaves);
             }
             last => {
                 // Two workers may report out of order; the ring stays sorted, on the late side.
-                let last = last.map_or(written, |g| g.last.max(written));
-                self.groups.push_back(Group { last, turns: cost });
+                let leaves = last.map_or(leaves, |g| g.leaves.max(leaves));
+                self.groups.push_back(Group { leaves, turns });
             }
         }
     }
 
     fn forget_before(&mut self, now: Instant) {
-        while let Some(group) = self.groups.front().filter(|g| g.last.after(self.span) <= now) {
+        while let Some(group) = self.groups.front().filter(|g| g.leaves <= now) {
             self.used -= group.turns;
             self.groups.pop_front();
         }
@@ -100,7 +105,7 @@ impl QuotaRing {
     /// With n = ahead + cost − free: now if n ≤ 0, else when the oldest n have left, and a span more per further N.
     pub(super) fn predict(&self, ahead: u64, cost: u32, now: Instant) -> Instant {
         let wanted = ahead.saturating_add(u64::from(cost).min(self.count));
-        let free = self.count.saturating_sub(self.used_at(now) + self.reserved);
+        let free = self.free(now);
         let Some(excess) = wanted.checked_sub(free).filter(|n| *n > 0) else { return now };
         let rounds = (excess - 1) / self.count;
         let oldest = excess - rounds * self.count;
@@ -117,16 +122,49 @@ impl QuotaRing {
 
     /// Turns that are still kept although they have left the span.
     fn expired(&self, now: Instant) -> u64 {
-        self.groups.iter().take_while(|g| g.last.after(self.span) <= now).map(|g| g.turns).sum()
+        self.groups.iter().take_while(|g| g.leaves <= now).map(|g| g.turns).sum()
     }
 
     pub(super) fn take_over(&mut self, old: &Self) {
         for group in &old.groups {
-            self.reserved += group.turns;
+            let leaves = group.leaves.before(old.span.saturating_sub(self.span));
+            let leaves = leaves.after(self.span.saturating_sub(old.span));
             for turns in pieces(group.turns, self.group_size) {
-                self.charge(turns, group.last);
+                self.add(turns, leaves);
             }
         }
+    }
+
+    /// When the last `turns` left, the oldest first; those that have left the span are no matter any more.
+    pub(super) fn latest(&self, turns: u64, now: Instant) -> Vec<Left> {
+        let (mut wanted, mut latest) = (turns, Vec::new());
+        for group in self.groups.iter().rev().filter(|group| group.leaves > now) {
+            let turns = group.turns.min(wanted);
+            if turns == 0 {
+                break;
+            }
+            latest.push(Left { ago: self.span.saturating_sub(group.leaves.until(now)), turns });
+            wanted -= turns;
+        }
+        latest.reverse();
+        latest
+    }
+
+    /// Counts what left before this ring was made, the oldest first.
+    pub(super) fn restore(&mut self, left: &[Left], now: Instant) {
+        for Left { ago, turns } in left {
+            let rest = self.span.saturating_sub(*ago);
+            // More than all of it is nothing that was ever written by us.
+            let turns = (*turns).min(self.count);
+            if turns > 0 && !rest.is_zero() {
+                self.add(turns, now.after(rest));
+            }
+        }
+    }
+
+    /// How many there are room for now.
+    pub(super) fn free(&self, now: Instant) -> u64 {
+        self.count.saturating_sub(self.used_at(now) + self.reserved)
     }
 
     pub(super) fn reserved(&self) -> u64 {
@@ -149,7 +187,6 @@ impl QuotaRing {
 }
 
 /// `turns` in pieces of at most `size`.
-fn pieces(turns: u64, size: u64) -> impl Iterator<Item = u32> {
-    let size = size.min(u64::from(u32::MAX));
-    (0..turns.div_ceil(size)).map(move |i| (turns - i * size).min(size) as u32)
+fn pieces(turns: u64, size: u64) -> impl Iterator<Item = u64> {
+    (0..turns.div_ceil(size)).map(move |i| (turns - i * size).min(size))
 }

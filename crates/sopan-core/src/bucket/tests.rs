@@ -268,7 +268,7 @@ fn prediction_is_when_greedy_sending_would_get_there() {
 fn a_large_quota_needs_little_memory_and_holds_little_too_long() {
     let mut bucket = bucket(&["100000 per 1h", "1000/s burst 1000"]);
     greedy(&mut bucket, at(0), 100_000);
-    assert!(bucket.quotas[0].groups_len() <= 129);
+    assert!(bucket.quotas[0].ring().groups_len() <= 129);
     let Take::At(next) = bucket.take(1, at(100 * S)) else { panic!() };
     let exact = 3600 * S + 100 * MS;
     assert!((exact..exact + S).contains(&next.as_nanos()), "the first group leaves within 0.8 % of the quota's turns");
@@ -286,6 +286,7 @@ fn keeps(limit: &Limit, written: &[u64]) -> Result<(), String> {
                     turns * p <= u128::from(rate.burst()) * p + (span + LATE_MAX.as_nanos() + 1) * u128::from(n)
                 }
                 Limit::Quota(quota) => turns <= u128::from(quota.count()) || span >= quota.span().as_nanos(),
+                Limit::Calendar(_) => true, // judged by its own tests
             };
             if !fits {
                 return Err(format!("{limit}: {turns} in {span} ns"));

@@ -21,7 +21,7 @@
 //! What is said of it, and where, is the business of others.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::refusal::seconds;
 use super::{Cause, Refusal, Snapshot};
@@ -89,6 +89,16 @@ struct Waiting {
 }
 
 impl Shadow {
+    /// When the calendar must be told, as a lane's ([`Lane::calendar_due`](super::Lane::calendar_due)).
+    pub fn calendar_due(&self) -> Instant {
+        self.bucket.calendar_due()
+    }
+
+    /// The clock on the wall shows `wall` at `now`.
+    pub fn set_calendar(&mut self, now: Instant, wall: SystemTime) {
+        self.bucket.set_calendar(now, wall);
+    }
+
     /// The shadow of a lane with these settings, at rest. The policy must be valid.
     pub fn new(policy: &LanePolicy, breaker: Breaker) -> Self {
         debug_assert_eq!(policy.validate(), Ok(()));

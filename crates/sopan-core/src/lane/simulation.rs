@@ -464,6 +464,7 @@ impl Simulation {
 fn keeps(limit: &Limit, tokens: u128, dearest: u32, span: u64) -> bool {
     match limit {
         Limit::Quota(quota) => tokens <= quota.count().into() || u128::from(span) >= quota.span().as_nanos(),
+        Limit::Calendar(_) => true, // judged by its own simulation
         Limit::Rate(rate) => {
             let (n, p) = rate.fraction();
             let late = crate::bucket::LATE_MAX.as_nanos() + 1;

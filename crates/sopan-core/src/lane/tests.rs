@@ -677,6 +677,28 @@ fn a_ticket_knows_when_its_turn_comes_only_where_nothing_but_time_is_in_its_way(
 }
 
 #[test]
+fn who_waits_for_another_day_is_woken_when_it_opens_and_to_look_at_the_calendar() {
+    let mut world = world(&["1 per day at 00:00 UTC"]);
+    let midnight = SystemTime::UNIX_EPOCH + Duration::from_secs(20_000 * 86_400);
+    let before = |seconds| midnight - Duration::from_secs(seconds);
+    assert_eq!(world.lane.calendar_due(), Instant::ORIGIN);
+    world.lane.set_calendar(at(0), before(25));
+    assert_eq!(world.step(0), None, "nobody waits");
+    world.come(0);
+    world.come(0);
+    let (first, second) = world.turns.pop().map(|(_, turn)| (turn, world.step(0))).unwrap();
+    world.turns.push((1, first));
+    assert_eq!(second, Some(at(10_000)), "the clock on the wall may be set");
+    world.succeed(1, 0);
+    // It is set, fourteen seconds forward.
+    world.lane.set_calendar(at(10_000), before(1));
+    assert_eq!(world.lane.calendar_due(), at(11_000), "midnight");
+    world.step(10_000);
+    world.lane.set_calendar(at(11_000), midnight);
+    assert_eq!(world.run(11_000, 12_000), [(2, 11_100)]);
+}
+
+#[test]
 fn those_who_leave_cost_nothing() {
     let mut world = world(&["1/s"]);
     world.come(0);

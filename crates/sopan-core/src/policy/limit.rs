@@ -1,4 +1,5 @@
-//! What an upstream allows, as people write it: a *rate* (`10/s burst 20`) or a *quota* (`5000 per 1h`).
+//! What an upstream allows, as people write it: a *rate* (`10/s burst 20`) or a *quota*, of a sliding span (`5000 per 1h`)
+//! or of the calendar (`10000 per day at 00:00 America/Los_Angeles`).
 //!
 //! A rate is kept as an exact fraction (N tokens per P nanoseconds), since `0.333333/s` over a year must not drift.
 //! How limits are kept to is [`crate::bucket`]'s business.
@@ -6,6 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+
+use crate::calendar::Daybreak;
 
 use super::duration::{Decimal, number, parse_duration, show_duration, unit_nanos};
 
@@ -16,6 +19,8 @@ pub enum Limit {
     Rate(Rate),
     /// At most so many in any sliding span.
     Quota(Quota),
+    /// At most so many in any day of the calendar.
+    Calendar(CalendarQuota),
 }
 
 /// A text that is not a limit, or a limit outside of what can be kept.
@@ -30,8 +35,10 @@ pub struct LimitError {
 pub const BURST_MAX: u32 = 1_000_000_000;
 
 const DAY: u128 = 86_400_000_000_000;
-const GRAMMAR: &str =
-    "write a rate such as 10/s, 10/s burst 20, 500/min, 0.5/s, or a quota such as 5000 per 1h, 50 per 1s";
+const GRAMMAR: &str = "write a rate such as 10/s, 10/s burst 20, 500/min, 0.5/s, or a quota such as 5000 per 1h, \
+    50 per 1s, 10000 per day at 00:00 UTC";
+const NO_COUNT: &str = "the count must be 1 or more";
+const TOO_FAST: &str = "more than 1,000,000 a second cannot be kept; write unlimited to keep no limit";
 
 /// A rate: `tokens` per `period` nanoseconds, with room for `burst` at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,13 +103,13 @@ impl Quota {
         let quota = Self { count, span };
         let fail = |why: &str| Err(LimitError { text: quota.to_string(), why: why.to_owned() });
         if count == 0 {
-            return fail("the count must be 1 or more");
+            return fail(NO_COUNT);
         }
         if span < Duration::from_millis(1) || span > Duration::from_secs(366 * 86_400) {
             return fail("the span must be 1ms to 366d");
         }
         if u128::from(count) * 1_000 > span.as_nanos() {
-            return fail("more than 1,000,000 a second cannot be kept; write unlimited to keep no limit");
+            return fail(TOO_FAST);
         }
         Ok(quota)
     }
@@ -118,13 +125,51 @@ impl Quota {
     }
 }
 
+/// A quota of the calendar: at most `count` in any day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalendarQuota {
+    count: u64,
+    daybreak: Daybreak,
+}
+
+impl CalendarQuota {
+    /// A quota of `count` a day.
+    ///
+    /// # Errors
+    /// A count of zero, or more than 1,000,000 a second.
+    pub fn try_new(count: u64, daybreak: Daybreak) -> Result<Self, LimitError> {
+        let quota = Self { count, daybreak };
+        if count == 0 {
+            return fail(&quota.to_string(), NO_COUNT);
+        }
+        if u128::from(count) * 1_000 > DAY {
+            return fail(&quota.to_string(), TOO_FAST);
+        }
+        Ok(quota)
+    }
+
+    /// How many may leave in a day.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// When a new day begins.
+    pub fn daybreak(&self) -> &Daybreak {
+        &self.daybreak
+    }
+}
+
 impl FromStr for Limit {
     type Err = LimitError;
 
     fn from_str(text: &str) -> Result<Self, LimitError> {
         let trimmed = text.trim();
         if let Some((count, span)) = trimmed.split_once(" per ") {
-            return read_quota(trimmed, count.trim(), span.trim()).map(Self::Quota);
+            let (count, span) = (count.trim(), span.trim());
+            return match span.split_once(" at").filter(|(_, at)| at.is_empty() || at.starts_with(char::is_whitespace)) {
+                Some((span, at)) => read_calendar(trimmed, count, span.trim(), at.trim()).map(Self::Calendar),
+                None => read_quota(trimmed, count, span).map(Self::Quota),
+            };
         }
         read_rate(trimmed).map(Self::Rate)
     }
@@ -184,12 +229,7 @@ fn checked_burst(text: &str, burst: u64) -> Result<u32, LimitError> {
 }
 
 fn read_quota(text: &str, count: &str, span: &str) -> Result<Quota, LimitError> {
-    let Some(count) = whole(count) else {
-        return fail(text, format!("`{count}` is not a count; allowed are whole numbers from 1"));
-    };
-    if span.contains(" at ") {
-        return fail(text, "calendar quotas are not known yet; 10000 per 24h keeps a sliding day, which is stricter");
-    }
+    let count = read_count(text, count)?;
     let read = match unit_nanos(span) {
         Some(unit) => Some(Duration::from_nanos(unit)),
         // A bare number is seconds elsewhere; a quota is read by people who would wonder which unit was meant.
@@ -200,6 +240,26 @@ fn read_quota(text: &str, count: &str, span: &str) -> Result<Quota, LimitError> 
         return fail(text, format!("`{span}` is not a span; write for example 1s, 15min, 1h, 24h, hour, day"));
     };
     Quota::try_new(count, span).map_err(|e| LimitError { text: text.to_owned(), why: e.why })
+}
+
+fn read_calendar(text: &str, count: &str, span: &str, at: &str) -> Result<CalendarQuota, LimitError> {
+    let count = read_count(text, count)?;
+    if span != "day" && span != "d" {
+        return fail(
+            text,
+            format!("`{span}` has no time of day at which it begins; write for example {count} per day at {at}"),
+        );
+    }
+    let with_why = |why: String| LimitError { text: text.to_owned(), why };
+    let daybreak = Daybreak::read(at).map_err(|e| with_why(e.to_string()))?;
+    CalendarQuota::try_new(count, daybreak).map_err(|e| with_why(e.why))
+}
+
+fn read_count(text: &str, count: &str) -> Result<u64, LimitError> {
+    match whole(count) {
+        Some(count) => Ok(count),
+        None => fail(text, format!("`{count}` is not a count; allowed are whole numbers from 1")),
+    }
 }
 
 fn whole(text: &str) -> Option<u64> {
@@ -219,6 +279,7 @@ impl fmt::Display for Limit {
         match self {
             Self::Rate(rate) => rate.fmt(f),
             Self::Quota(quota) => quota.fmt(f),
+            Self::Calendar(quota) => quota.fmt(f),
         }
     }
 }
@@ -233,6 +294,12 @@ impl fmt::Display for Rate {
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} per {}", self.count, show_duration(self.span))
+    }
+}
+
+impl fmt::Display for CalendarQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} per day at {}", self.count, self.daybreak)
     }
 }
 
@@ -299,7 +366,7 @@ mod tests {
     fn check_rate(text: &str, expected: (u64, u128, u32)) {
         match text.parse().unwrap() {
             Limit::Rate(r) => assert_eq!((r.fraction().0, r.fraction().1, r.burst()), expected, "{text}"),
-            Limit::Quota(q) => panic!("{text} was read as the quota {q}"),
+            other => panic!("{text} was read as {other}"),
         }
     }
 
@@ -330,8 +397,26 @@ mod tests {
     }
 
     #[test]
+    fn quotas_of_the_calendar_are_counts_in_the_days_of_a_zone() {
+        for (text, count, at) in [
+            ("10000 per day at 00:00 America/Los_Angeles", 10_000, "00:00 America/Los_Angeles"),
+            ("1 per d at 23:59 utc", 1, "23:59 UTC"),
+            (" 5 per day  at  02:30   asia/kathmandu ", 5, "02:30 Asia/Kathmandu"),
+            ("86400000000 per day at 00:00 Etc/UTC", 86_400_000_000, "00:00 Etc/UTC"),
+        ] {
+            let quota = CalendarQuota::try_new(count, Daybreak::read(at).unwrap()).unwrap();
+            let limit = Limit::Calendar(quota);
+            assert_eq!(text.parse::<Limit>().as_ref(), Ok(&limit), "{text}");
+            assert_eq!(limit.to_string(), format!("{count} per day at {at}"));
+            assert_eq!(limit.to_string().parse(), Ok(limit));
+        }
+    }
+
+    #[test]
     fn a_limit_is_shown_as_it_was_written() {
-        for text in ["10/s", "10/s burst 20", "0.333333/s", "500/min", "5000 per 1h", "50 per 90s"] {
+        for text in
+            ["10/s", "10/s burst 20", "0.333333/s", "500/min", "5000 per 1h", "50 per 90s", "7 per day at 00:00 UTC"]
+        {
             assert_eq!(text.parse::<Limit>().unwrap().to_string(), text);
         }
     }
@@ -359,7 +444,15 @@ mod tests {
             ("x per 1s", "not a count"),
             ("10 per 5", "not a span"),
             ("10 per fortnight", "not a span"),
-            ("10000 per day at 00:00 UTC", "calendar"),
+            ("10000 per day at 24:00 UTC", "`24:00` is not a time of day"),
+            ("10000 per day at 00:00", "write the zone, for example 00:00 UTC"),
+            ("10000 per day at", "not a time of day"),
+            ("10000 per day at noon UTC", "not a time of day"),
+            ("10000 per day at 00:00 Los_Angeles", "America/Los_Angeles"),
+            ("10000 per 24h at 00:00 UTC", "write for example 10000 per day at 00:00 UTC"),
+            ("0 per day at 00:00 UTC", "count must be"),
+            ("x per day at 00:00 UTC", "not a count"),
+            ("86400000001 per day at 00:00 UTC", "1,000,000 a second"),
             ("2000000 per 1s", "1,000,000 a second"),
             ("", "write a rate"),
         ] {

@@ -62,6 +62,7 @@ fn builder(dial: impl Dial) -> sopan_engine::Builder {
         jitter: Jitter::seeded(1),
         observer: Arc::new(Unobserved),
         dial: Some(Arc::new(dial)),
+        state: None,
     };
     ApiClient::builder("http://api.test").unwrap().retry(policy()).surroundings(around)
 }

@@ -18,5 +18,6 @@ mod refusal;
 mod retry;
 mod retry_after;
 mod secrets;
+mod state;
 mod support;
 mod wire;

@@ -58,6 +58,19 @@ async fn one_429_stops_all_of_them_and_they_come_back_one_by_one() {
     bench.is_at_rest();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_quota_of_the_calendar_goes_on_when_its_day_begins() {
+    // It is noon in London, and seven in the morning in Chicago.
+    let bench = Bench::new(fine, limited(&["3 per day at 07:02 America/Chicago", "100/s"]));
+    all_fine(&bench, 8).await;
+    let arrivals = bench.arrivals();
+    let open = s(120) + ms(100);
+    is_within(arrivals[2], ms(20), ms(25));
+    is_within(arrivals[3], open, open + ms(5));
+    is_within(arrivals[5], open + ms(20), open + ms(30));
+    is_within(arrivals[6], open + s(86_400), open + s(86_400) + ms(5));
+}
+
 // pa-2
 #[tokio::test(start_paused = true)]
 async fn idle_time_is_not_saved_up_beyond_the_burst() {

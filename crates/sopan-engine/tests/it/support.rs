@@ -27,7 +27,7 @@ use sopan_engine::event::{Attempted, Event, Observed, Observer};
 use sopan_engine::exchange::{self, Answer, End, Hop, Inbound};
 use sopan_engine::jitter::Jitter;
 use sopan_engine::refusal::Refusal;
-use sopan_engine::{Dial, Settings, Surroundings, Target, Upstream};
+use sopan_engine::{Dial, Settings, StateHandle, Surroundings, Target, Upstream};
 use sopan_fake::script;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -85,20 +85,31 @@ impl Bench {
     ) -> Self {
         let upstream = Arc::new(script::Upstream::in_process(script));
         let lines = Arc::new(Lines::new(Arc::clone(&upstream), plan));
-        Self::start(upstream, lines, None, change)
+        Self::start(upstream, lines, None, None, change)
     }
 
     /// One whose connections are made in another way; its scripted upstream is never asked.
     fn dialling(dial: Option<Arc<dyn Dial>>, change: impl FnOnce(&mut Settings)) -> Self {
         let upstream = Arc::new(script::Upstream::in_process(|_| script::Answer::nothing().close()));
         let lines = Arc::new(Lines::new(Arc::clone(&upstream), |_| Line::Refused));
-        Self::start(upstream, lines, dial, change)
+        Self::start(upstream, lines, dial, None, change)
+    }
+
+    /// One whose state is kept; its upstream may have known the process before.
+    pub(crate) fn keeping(
+        state: StateHandle,
+        upstream: Arc<script::Upstream>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let lines = Arc::new(Lines::new(Arc::clone(&upstream), |_| Line::Open));
+        Self::start(upstream, lines, None, Some(state), change)
     }
 
     fn start(
         upstream: Arc<script::Upstream>,
         lines: Arc<Lines>,
         dial: Option<Arc<dyn Dial>>,
+        state: Option<StateHandle>,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let seen = Arc::<Seen>::default();
@@ -107,6 +118,7 @@ impl Bench {
             jitter: Jitter::seeded(1),
             observer: Arc::clone(&seen) as _,
             dial: Some(dial.unwrap_or_else(|| Arc::clone(&lines) as _)),
+            state,
         };
         let mut settings = settings();
         change(&mut settings);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use sopan_core::hints::{Reader, http_date};
-use sopan_core::policy::{Limit, parse_duration};
+use sopan_core::policy::{Limit, LimitError, parse_duration};
 use sopan_fake::{Cut, RetryAfter, Settings, Window};
 
 use super::Wrong;
@@ -36,8 +36,8 @@ pub(crate) fn fake(typed: &cli::FakeApi) -> Result<Fake, Wrong> {
 }
 
 fn limits(check: &mut Check, typed: &cli::FakeLimits, settings: &mut Settings) {
-    let limits = typed.limit.iter().filter_map(|limit| check.read("--limit", limit, str::parse::<Limit>));
-    settings.limits = limits.map(|limit| as_the_fake_counts(&limit)).collect();
+    let limits = typed.limit.iter().filter_map(|limit| check.read("--limit", limit, countable));
+    settings.limits = limits.collect();
     check.set(&mut settings.window, "--window", &typed.window, one_of(Window::ALL));
     check.set(&mut settings.retry_after, "--retry-after", &typed.retry_after, one_of(RetryAfter::ALL));
 }
@@ -71,10 +71,18 @@ fn date(text: &str) -> Result<SystemTime, String> {
     date.ok_or_else(|| format!("`{text}` is not a date since 1970; write for example Wed, 21 Oct 2026 12:00:00 GMT"))
 }
 
+fn countable(text: &str) -> Result<sopan_fake::Limit, String> {
+    let limit: Limit = text.parse().map_err(|e: LimitError| e.to_string())?;
+    as_the_fake_counts(&limit).ok_or_else(|| {
+        format!("`{limit}` is not counted here, since the fake API knows no calendar; write for example 10000 per 24h")
+    })
+}
+
 /// A limit in the numbers of the fake, which knows no grammar. Its windows begin anew after whole units as they were written,
-/// so `10/s` is ten in a second there, not one in a tenth.
-fn as_the_fake_counts(limit: &Limit) -> sopan_fake::Limit {
-    match limit {
+/// so `10/s` is ten in a second there, not one in a tenth. It counts no days of the calendar.
+fn as_the_fake_counts(limit: &Limit) -> Option<sopan_fake::Limit> {
+    Some(match limit {
+        Limit::Calendar(_) => return None,
         Limit::Quota(quota) => sopan_fake::Limit::Quota { count: quota.count(), span: quota.span() },
         Limit::Rate(rate) => {
             let (tokens, period) = rate.fraction();
@@ -83,7 +91,7 @@ fn as_the_fake_counts(limit: &Limit) -> sopan_fake::Limit {
             let (tokens, per) = scaled.map_or((tokens, period), |tokens| (tokens, units));
             sopan_fake::Limit::Rate { tokens, per: Duration::from_nanos_u128(per), burst: rate.burst() }
         }
-    }
+    })
 }
 
 fn least_common_multiple(a: u128, b: u128) -> u128 {

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use sopan_core::safety::HostName;
 
@@ -130,6 +131,11 @@ pub(in crate::config) fn host_name(text: &str) -> Result<HostName, String> {
     HostName::parse(text).ok_or_else(|| {
         format!("`{text}` is not a host; write a name or an address without a port or a wildcard, for example proxy.example.com")
     })
+}
+
+/// A file that need not be there.
+pub(in crate::config) fn file(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err(format!("`{text}` is not a file; write its name")) } else { Ok(text.into()) }
 }
 
 /// What there is of the cache.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::HeaderName;
@@ -39,6 +40,8 @@ pub(crate) struct Serve {
     pub(crate) max_connections: usize,
     /// Threads that pass requests on.
     pub(crate) workers: usize,
+    /// Where state is kept, if anywhere.
+    pub(crate) state: Option<PathBuf>,
     /// Whether every exchange is logged.
     pub(crate) access_log: bool,
     pub(crate) log: LogFormat,
@@ -163,6 +166,7 @@ fn made(program: Program, served: Vec<(String, Place, Treatment)>) -> Serve {
         drain: program.drain,
         max_connections: program.max_connections,
         workers: program.workers.unwrap_or_else(cores),
+        state: program.state,
         access_log: program.access_log,
         log: program.log,
     }

@@ -200,7 +200,8 @@ impl Setting {
             Kind::Names => "[proxy.example.com]",
             Kind::Statuses => "[425]",
             Kind::Count => "2",
-            Kind::File => "/etc/sopan/file",
+            Kind::File if self.key == "state" => "/var/lib/sopan/state",
+            Kind::File => "/etc/sopan/file.pem",
             _ => self.default.unwrap_or_default(),
         }
     }

@@ -130,6 +130,7 @@ const SERVE: &[Effect<Serve>] = &[
     ("--header-timeout", "3", |c| c.header_timeout == s(3)),
     ("--drain", "0", |s| s.drain.is_zero()),
     ("--cache", "off", |_| true),
+    ("--state", "a/b", |s| s.state == Some("a/b".into())),
     ("--access-log", "on", |s| s.access_log),
     ("--log", "json", |s| s.log == LogFormat::Json),
     ("--rate", "5000 per 1h", |s| s.upstreams[0].settings.lane.limits == [limit("5000 per 1h")]),
@@ -357,6 +358,8 @@ fn a_limit_of_the_fake_counts_in_the_unit_that_was_written() {
     ] {
         assert_eq!(try_fake(&["--limit", text]).unwrap().settings.limits, [expected], "{text}");
     }
+    let error = try_fake(&["--limit", "5 per day at 00:00 UTC"]).unwrap_err().to_string();
+    assert!(error.contains("the fake API knows no calendar"), "{error}");
     let both = try_fake(&["--limit", "10/s burst 20", "--limit", "100 per 1min"]).unwrap();
     assert_eq!(both.settings.limits, [rate(10, 1, 20), sopan_fake::Limit::Quota { count: 100, span: s(60) }]);
 }
@@ -401,8 +404,7 @@ fn check(wrong: Option<Wrong>, expected: &[&str]) {
     assert_eq!(said, expected.join("\n"));
 }
 
-const LIMIT_GRAMMAR: &str =
-    "write a rate such as 10/s, 10/s burst 20, 500/min, 0.5/s, or a quota such as 5000 per 1h, 50 per 1s";
+const LIMIT_GRAMMAR: &str = "write a rate such as 10/s, 10/s burst 20, 500/min, 0.5/s, or a quota such as 5000 per 1h, 50 per 1s, 10000 per day at 00:00 UTC";
 const DURATION_GRAMMAR: &str = "write a number and a unit, for example 500ms, 2s, 5m, 1h30m, 1d (up to 10 years)";
 const SIZE_GRAMMAR: &str = "write bytes, or for example 64KiB, 1MiB, 10MB, 2GiB (up to 1TiB)";
 const ADDRESS_GRAMMAR: &str = "write for example 127.0.0.1:8000 or [::1]:8000";
@@ -453,6 +455,7 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ("--host", "proxy.test:80", "is not a host; GRAMMAR", HOST_GRAMMAR),
     ("--host", "*.test", "is not a host; GRAMMAR", HOST_GRAMMAR),
     ("--forwarded", "on", "is not allowed; write one of off, pass, rfc7239, x-forwarded", ""),
+    ("--state", " ", "`` is not a file; write its name", ""),
     ("--observe", "1", "is not allowed; write one of on, off", ""),
     ("--rewrite-links", "yes", "is not allowed; write one of on, off", ""),
     ("--admin", "on", "is not an address with a port; GRAMMAR, or off", ADDRESS_GRAMMAR),

@@ -86,7 +86,7 @@ impl<'a> InForce<'a> {
 fn left_of(limit: &Limit, at_once: u64) -> String {
     match limit {
         Limit::Rate(rate) if rate.burst() > 1 => format!("{limit} ({at_once} at once)"),
-        Limit::Rate(_) | Limit::Quota(_) => limit.to_string(),
+        Limit::Rate(_) | Limit::Quota(_) | Limit::Calendar(_) => limit.to_string(),
     }
 }
 

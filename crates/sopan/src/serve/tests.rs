@@ -54,6 +54,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         drain: Duration::ZERO,
         max_connections: 100,
         workers: 2,
+        state: None,
         access_log: false,
         log: LogFormat::Text,
     };

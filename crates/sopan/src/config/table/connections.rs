@@ -1,7 +1,7 @@
 //! Connections to the API.
 
 use super::{ROW, set};
-use crate::config::read::{positive, switch};
+use crate::config::read::{file, positive, switch};
 use crate::config::setting::{Group, Kind, Put, Setting};
 
 const CONNECTION: Setting = Setting { fetch: true, ..ROW };
@@ -45,7 +45,7 @@ pub(super) const GROUP: Group = Group {
             kind: Kind::File,
             help: "A PEM file of certificate authorities that are trusted beside the system's",
             put: Put::Upstream(|u, text| {
-                u.ca_file = Some(text.into());
+                u.ca_file = Some(file(text)?);
                 Ok(())
             }),
             ..CONNECTION
@@ -58,7 +58,7 @@ pub(super) const GROUP: Group = Group {
                    TLS)\n\n\
                    The certificates that lead to its authority may follow in the same file. Needs `client_key`.",
             put: Put::Upstream(|u, text| {
-                u.client_cert = Some(text.into());
+                u.client_cert = Some(file(text)?);
                 Ok(())
             }),
             ..CONNECTION
@@ -69,7 +69,7 @@ pub(super) const GROUP: Group = Group {
             kind: Kind::File,
             help: "A PEM file with the private key of `client_cert`, without a passphrase; it is never shown",
             put: Put::Upstream(|u, text| {
-                u.client_key = Some(text.into());
+                u.client_key = Some(file(text)?);
                 Ok(())
             }),
             ..CONNECTION

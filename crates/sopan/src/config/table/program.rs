@@ -5,7 +5,7 @@ use sopan_engine::Target;
 
 use super::{ROW, set};
 use crate::config::LogFormat;
-use crate::config::read::{address, host_name, one_of, or_word, positive, switch, whole};
+use crate::config::read::{address, file, host_name, one_of, or_word, positive, switch, whole};
 use crate::config::setting::{Group, Kind, Put, Rank, Section, Setting};
 use crate::serve::Route;
 
@@ -140,6 +140,19 @@ pub(super) const GROUP: Group = Group {
             help: "How long requests may go on after SIGTERM or SIGINT",
             why: "service managers kill after 30 s, on most machines",
             put: Put::Program(|p, text| set(&mut p.drain, parse_duration(text))),
+            ..TOP
+        },
+        Setting {
+            key: "state",
+            flag: Some("state"),
+            kind: Kind::File,
+            help: "Where quotas of a minute and longer, pauses and the breaker are kept, so that they outlive the program\n\n\
+                   Also where it is killed. Without it what was used of a quota is forgotten when the program ends. The \
+                   file is replaced now and then, so sopan must be able to write in its directory.",
+            put: Put::Program(|p, text| {
+                p.state = Some(file(text)?);
+                Ok(())
+            }),
             ..TOP
         },
         Setting {

@@ -54,7 +54,9 @@ impl Serve {
         let first = until(|| {
             assert_eq!(program.0.try_wait().unwrap(), None, "{:?}", lines.lock().unwrap());
             let lines = lines.lock().unwrap();
-            lines.first().filter(|_| lines.len() >= START_LINES).cloned()
+            // Before them there may be what was known from before.
+            let at = lines.iter().position(|line| line.contains("listening on http"))?;
+            lines.get(at).filter(|_| lines.len() >= at + START_LINES).cloned()
         });
         let after = |text: &str| {
             let rest = first.split(text).nth(1).unwrap_or_else(|| panic!("{first}"));

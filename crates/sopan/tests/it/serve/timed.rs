@@ -8,6 +8,7 @@ mod restart;
 mod retry;
 mod signals;
 mod start;
+mod state;
 mod streaming;
 mod timeouts;
 

@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Serve(Box<Serve>),
     /// Tell what is wrong with a settings file, or what is in force and where each value came from
     #[command(after_help = CHECK_EXAMPLE)]
+    #[command(after_long_help = format!("{CHECK_EXAMPLE}\n\n{CHECK_JSON}"))]
     Check(Check),
     /// Print the JSON Schema of settings files, for editors
     #[command(after_help = SCHEMA_EXAMPLE)]
@@ -76,6 +77,20 @@ Example:
   sopan check sopan.yaml
 
 Exit codes: 0 it can be used, 2 something is wrong with it. Warnings do not count.";
+
+const CHECK_JSON: &str = "\
+What --format json prints, to standard output in any case:
+  {
+    \"file\": \"sopan.yaml\", \"ok\": true,
+    \"problems\": [
+      {\"severity\": \"error\" or \"warning\", \"key\": \"upstreams.shop.retry.jitter\",
+       \"line\": 12, \"column\": 15, \"message\": \"…\", \"help\": \"…\"}],
+    \"settings\": {\"listen\": {\"value\": \"127.0.0.1:8000\", \"from\": \"default\"}, …},
+    \"upstreams\": {
+      \"shop\": {\"retry.jitter\": {\"value\": \"0\", \"from\": \"sopan.yaml:12\"}, …}}
+  }
+line, column and help are null where there is none. settings and upstreams are there \
+only if the file can be used, and a value is a text as it was written, or a list of them.";
 
 const SCHEMA_EXAMPLE: &str = "\
 Example:
@@ -315,7 +330,16 @@ mod tests {
             let short = command.render_help().to_string();
             assert!(command.get_name() == "fake-api" || short.lines().count() < 40, "{short}");
         }
-        for text in [EXAMPLES, SERVE_EXAMPLE, CHECK_EXAMPLE, SCHEMA_EXAMPLE, FETCH_EXAMPLE, FETCH_RULES, FAKE_EXAMPLE] {
+        for text in [
+            EXAMPLES,
+            SERVE_EXAMPLE,
+            CHECK_EXAMPLE,
+            CHECK_JSON,
+            SCHEMA_EXAMPLE,
+            FETCH_EXAMPLE,
+            FETCH_RULES,
+            FAKE_EXAMPLE,
+        ] {
             for line in text.lines().filter(|line| line.starts_with(' ')) {
                 assert!(line.chars().count() <= 80, "{line}");
             }

@@ -29,7 +29,7 @@ pub(crate) use problem::{Place, Problem, Wrong};
 pub(crate) use resolve::Resolved;
 pub(crate) use schema::schema;
 pub(crate) use serve::{ClientBy, InForce, Loaded, Serve, load, serve};
-pub(crate) use setting::{Kind, Rank, Setting};
+pub(crate) use setting::{Kind, Rank, Section, Setting};
 pub(crate) use table::{GROUPS, settings};
 
 /// How log lines are written.

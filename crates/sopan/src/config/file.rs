@@ -1,5 +1,10 @@
 //! A settings file: which of its keys are settings, where each stands, and all that has no place there.
+//!
+//! The tree of the file is walked once, and every key held against the table. What cannot stand where it stands is told and
+//! passed over, so that the rest is looked at too. Whether a value is right is for [`super::layer`], and whether values fit
+//! each other for [`super::resolve`].
 
+mod meant;
 mod nearest;
 mod stand_in;
 
@@ -13,7 +18,7 @@ use super::problem::{Place, Problem, Source};
 use super::setting::{Kind, Section, Setting};
 use super::table;
 use super::tree::{self, Form, Key, Node};
-use nearest::{nearest, plain};
+use meant::{Part, meant};
 use stand_in::resolve;
 
 /// The largest file; one with a thousand upstreams is smaller.
@@ -21,7 +26,7 @@ const BYTES_MAX: u64 = 1 << 20;
 /// The most upstreams of a program.
 const UPSTREAMS_MAX: usize = 1000;
 /// So many problems are gathered; a file with more of them is something else.
-const PROBLEMS_MAX: usize = 10_000;
+const PROBLEMS_MAX: usize = 1000;
 
 /// What a file says.
 #[derive(Debug)]
@@ -122,14 +127,6 @@ struct Reader {
     directory: PathBuf,
 }
 
-/// A part of the file that holds settings.
-struct Part<'p> {
-    section: Section,
-    layer: &'p mut Layer,
-    /// Its keys that are no settings.
-    inner: &'p [&'static str],
-}
-
 impl Reader {
     fn tell(&mut self, span: &Range<usize>, key: impl Into<String>, why: impl std::fmt::Display) {
         if self.file.problems.len() < PROBLEMS_MAX {
@@ -179,7 +176,8 @@ impl Reader {
                 DEFAULTS => self.defaults(node, &key.span),
                 _ => {
                     let inner = &[UPSTREAMS, DEFAULTS];
-                    let meant = self.entry(Part { section: Section::Program, layer: &mut program, inner }, key, node);
+                    let meant =
+                        self.entry(&mut Part { section: Section::Program, layer: &mut program, inner }, key, node);
                     has_upstreams |= meant == Some(UPSTREAMS);
                 }
             }
@@ -257,7 +255,7 @@ impl Reader {
     fn of_upstream(&mut self, (key, node): &(Key, Node), layer: &mut Layer) -> Option<&'static str> {
         const INNER: [&str; 1] = ["queue"];
         let Some(section) = Section::INNER.into_iter().find(|section| section.key() == Some(&*key.text)) else {
-            return self.entry(Part { section: Section::Upstream, layer, inner: &INNER }, key, node);
+            return self.entry(&mut Part { section: Section::Upstream, layer, inner: &INNER }, key, node);
         };
         let switch = table::find(Section::Upstream, &key.text);
         let mut inside = table::settings().filter(|setting| setting.section == section);
@@ -266,7 +264,7 @@ impl Reader {
         match (&node.value, switch) {
             // `breaker: off`
             (tree::Value::Text(text), Some(_)) if is_switch(text) => {
-                return self.entry(Part { section: Section::Upstream, layer, inner: &INNER }, key, node);
+                return self.entry(&mut Part { section: Section::Upstream, layer, inner: &INNER }, key, node);
             }
             (tree::Value::Text(text), Some(_)) => {
                 let name = format!("{}.{}", layer.path, key.text);
@@ -277,7 +275,7 @@ impl Reader {
         }
         let path = format!("{}.{}", layer.path, key.text);
         for (key, node) in self.entries(node, &path, &key.span, &example) {
-            self.entry(Part { section, layer, inner: &[] }, key, node);
+            self.entry(&mut Part { section, layer, inner: &[] }, key, node);
         }
         // Whoever settles how it is means that it is.
         if let Some(switch) = switch
@@ -289,8 +287,8 @@ impl Reader {
     }
 
     /// A key that must be a setting. Answers with the key that was meant, if one was.
-    fn entry(&mut self, part: Part<'_>, key: &Key, node: &Node) -> Option<&'static str> {
-        let Some(setting) = table::find(part.section, &key.text) else { return self.unknown(&part, key) };
+    fn entry(&mut self, part: &mut Part<'_>, key: &Key, node: &Node) -> Option<&'static str> {
+        let Some(setting) = table::find(part.section, &key.text) else { return self.unknown(part, key) };
         let name = part.layer.name(setting);
         match self.value(setting, &name, key, node) {
             Some(value) => part.layer.values.push(value),
@@ -300,6 +298,9 @@ impl Reader {
     }
 
     fn unknown(&mut self, part: &Part<'_>, key: &Key) -> Option<&'static str> {
+        if self.file.problems.len() >= PROBLEMS_MAX {
+            return None;
+        }
         let path = match (part.layer.path.is_empty(), part.section.key()) {
             (true, _) => String::new(),
             (false, None) => part.layer.path.clone(),
@@ -375,6 +376,14 @@ impl Reader {
             // What YAML and JSON call so.
             Kind::Switch | Kind::Flag | Kind::Section if item.text == "true" => item.text = "on".to_owned(),
             Kind::Switch | Kind::Flag | Kind::Section if item.text == "false" => item.text = "off".to_owned(),
+            Kind::File if item.text.contains("-----BEGIN") => {
+                self.tell(
+                    span,
+                    name,
+                    "it takes the path of a file, and not what is in it; save that, and write its path",
+                );
+                return None;
+            }
             Kind::File => {
                 let path = self.directory.join(&item.text);
                 item.text = path.to_string_lossy().into_owned();
@@ -388,65 +397,4 @@ impl Reader {
 /// Whether a text says whether.
 fn is_switch(text: &str) -> bool {
     matches!(text, "on" | "off" | "true" | "false") || text.contains('$')
-}
-
-/// What a key that is no setting here may have been meant to be, and what to do about it.
-fn meant(part: &Part<'_>, typed: &str, known: &[&'static str]) -> (Option<&'static str>, String) {
-    let word = plain(typed);
-    let of_program = part.section == Section::Program;
-    if word == "burst" && !of_program {
-        return (None, "write it into the rate, as in limits: [10/s burst 20]".to_owned());
-    }
-    // As it is called on the command line.
-    let flag = table::settings().find(|setting| {
-        setting.flag.is_some_and(|flag| plain(flag) == word) && setting.key != word && known.contains(&setting.key)
-    });
-    if let Some(setting) = flag {
-        return (Some(setting.key), format!("it is called `{}` here", setting.key));
-    }
-    let begun =
-        known.iter().find(|known| known.strip_prefix(&*word).is_some_and(|rest| rest.starts_with('_'))).copied();
-    if let Some(place) = misplaced(part, &word) {
-        let name = if word == typed { String::new() } else { format!("is called `{word}`, and ") };
-        let or = begun.map_or_else(String::new, |begun| format!(", or did you mean `{begun}`?"));
-        // Who writes one as if it were the only one has an upstream in mind.
-        let meant = (word == "url" && of_program).then_some(UPSTREAMS);
-        return (meant, format!("it {name}belongs {place}{or}"));
-    }
-    if let Some(near) = nearest(&word, known).or(begun) {
-        return (Some(near), format!("did you mean `{near}`?"));
-    }
-    let others: Vec<_> = table::settings().filter(|setting| setting.in_file).map(|setting| setting.key).collect();
-    match nearest(&word, &others).and_then(|near| Some((near, misplaced(part, near)?))) {
-        Some((near, place)) => (None, format!("did you mean `{near}`, which belongs {place}?")),
-        None => (None, format!("here may be {}", known.join(", "))),
-    }
-}
-
-/// Where a key belongs that does not stand there.
-fn misplaced(part: &Part<'_>, key: &str) -> Option<String> {
-    let of_program = part.section == Section::Program;
-    if !of_program && table::find(Section::Program, key).is_some() {
-        return Some("at the top of the file".to_owned());
-    }
-    let setting = table::of_upstream(key).filter(|setting| setting.in_file);
-    let section = match (setting, key) {
-        (Some(setting), _) => setting.section,
-        (None, "queue") => Section::Upstream,
-        (None, _) => return None,
-    };
-    if section == part.section {
-        let is_own = OWN.contains(&key) && part.layer.origin == Origin::Defaults;
-        return is_own.then(|| "to a single upstream".to_owned());
-    }
-    Some(match (section.key(), of_program) {
-        (Some(inner), true) => format!("in the `{inner}` of an upstream, or of `defaults`"),
-        (Some(inner), false) => format!("in `{inner}`"),
-        (None, true) if OWN.contains(&key) => {
-            "to an upstream; write upstreams:, below it a name of yours, and below that the url".to_owned()
-        }
-        (None, true) => "to an upstream, or to `defaults`".to_owned(),
-        (None, false) if part.layer.origin == Origin::Defaults => "directly below `defaults`".to_owned(),
-        (None, false) => "to the upstream itself, one step to the left".to_owned(),
-    })
 }

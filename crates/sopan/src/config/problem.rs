@@ -58,8 +58,14 @@ impl Problem {
     pub(crate) fn error(place: Place, key: impl Into<String>, why: impl Display) -> Self {
         let why = shortened(&why.to_string());
         // One in a value that is quoted is none of ours.
-        let ends = |(at, _): &(usize, &str)| why[..*at].matches('`').count().is_multiple_of(2);
-        let (what, help) = match why.match_indices("; ").find(ends).or_else(|| why.match_indices("; ").last()) {
+        let quotes = |text: &str| text.matches('`').count();
+        let mut semicolons = why.match_indices("; ");
+        let first = match quotes(&why).is_multiple_of(2) {
+            true => semicolons.find(|(at, _)| quotes(&why[..*at]).is_multiple_of(2)),
+            // A value has a quote in it, and nobody knows where it ends.
+            false => semicolons.last(),
+        };
+        let (what, help) = match first {
             Some((at, _)) => (why[..at].to_owned(), Some(why[at + 2..].to_owned())),
             None => (why, None),
         };
@@ -79,12 +85,18 @@ impl Problem {
 
 /// The longest value and key that are told in full.
 const CHARS_MAX: usize = 120;
+/// The longest sentence that is told, where it has a value that is not quoted.
+const WHY_MAX: usize = 1000;
 
 /// With all that is quoted cut to a length that people read.
 fn shortened(why: &str) -> String {
     let parts: Vec<_> =
         why.split('`').enumerate().map(|(n, part)| if n % 2 == 1 { cut(part) } else { part.to_owned() }).collect();
-    parts.join("`")
+    let why = parts.join("`");
+    match why.char_indices().nth(WHY_MAX) {
+        Some((end, _)) => format!("{}…", &why[..end]),
+        None => why,
+    }
 }
 
 fn cut(text: &str) -> String {
@@ -131,7 +143,7 @@ impl Source {
             shown.extend(std::iter::repeat_n('*', secret));
             rest = &after[secret..];
         }
-        shown + rest
+        without_keys(shown + rest)
     }
 
     /// The lines of `text` from one place to another, the offset at which they begin, and the number of the first.
@@ -140,6 +152,25 @@ impl Source {
         let end = text.get(to..).and_then(|after| after.find('\n')).map_or(text.len(), |at| to + at + 1);
         (&text[begin..end], begin, self.position(begin).0)
     }
+}
+
+/// With stars for what is in PEM, which has its place in a file of its own.
+fn without_keys(text: String) -> String {
+    const BEGIN: &str = "-----BEGIN ";
+    if !text.contains(BEGIN) {
+        return text;
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut parts = text.split(BEGIN);
+    shown.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        shown.push_str(BEGIN);
+        let end = part.find("-----END").unwrap_or(part.len());
+        let star = |c: char| std::iter::repeat_n(if c == '\n' { c } else { '*' }, c.len_utf8());
+        shown.extend(part[..end].chars().flat_map(star));
+        shown.push_str(&part[end..]);
+    }
+    shown
 }
 
 /// Whether a URL, or what follows its `://`, may hold a password: before its host, or where a password has a / and what is
@@ -216,13 +247,16 @@ impl Wrong {
     }
 
     fn sum(&self) -> String {
-        let count = |severity| self.problems.iter().filter(|problem| problem.severity == severity).count() as u64;
+        let path = &self.source.path;
+        if self.problems.len() > SHOWN_MAX {
+            return format!("{path}: more than {SHOWN_MAX} mistakes, of which these are the first");
+        }
+        let in_file = || self.problems.iter().filter(|problem| matches!(problem.place, Place::File(_)));
+        let count = |severity| in_file().filter(|problem| problem.severity == severity).count() as u64;
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
         let counted = [(errors, "error"), (warnings, "warning")].into_iter().filter(|(n, _)| *n > 0);
         let counted: Vec<_> = counted.map(|(n, thing)| Counted(n, thing).to_string()).collect();
-        let all =
-            if self.problems.len() > SHOWN_MAX { format!("; here are the first {SHOWN_MAX}") } else { String::new() };
-        format!("{}: {}{all}", self.source.path, counted.join(", "))
+        format!("{path}: {}", counted.join(", "))
     }
 }
 
@@ -257,6 +291,8 @@ mod tests {
             ("http://me:sec/r#t@h/é", "http://**********@h/é"),
             ("http://me:\"sec\" ret@h", "http://************@h"),
             ("http://mé@h/x@y", "http://*******@y"),
+            ("k: -----BEGIN X-----\né\n-----END X-----", "k: -----BEGIN ******\n**\n-----END X-----"),
+            ("k: -----BEGIN X", "k: -----BEGIN *"),
         ] {
             let source = Source { path: String::new(), text: text.to_owned() };
             assert_eq!((source.shown().len(), &*source.shown()), (text.len(), shown));
@@ -269,6 +305,7 @@ mod tests {
         for (why, what, help) in [
             ("`a; b` is wrong; write c; or d", "`a; b` is wrong", Some("write c; or d")),
             ("it is wrong", "it is wrong", None),
+            ("`a`b; c` is wrong; write d", "`a`b; c` is wrong", Some("write d")),
             (&format!("`{long}` is wrong"), &format!("`{}…` is wrong", "x".repeat(60)), None),
         ] {
             let problem = Problem::error(Place::Default, "", why);

@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_small_file_cannot_become_a_large_tree() {
-        let line = |name: &str, of: &str| format!("{name}: &{name} [{}]\n", vec![of; 9].join(","));
+        let line = |name: &str, of: &str| format!("{name}: &{name} [{}]\n", [of; 9].join(","));
         let bomb: String = [("a", "x"), ("b", "*a"), ("c", "*b"), ("d", "*c"), ("e", "*d"), ("f", "*e"), ("g", "*f")]
             .iter()
             .map(|(name, of)| line(name, of))

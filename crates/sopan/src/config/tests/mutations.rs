@@ -128,8 +128,8 @@ fn mutated(text: &str, others: &[String], dice: &mut Dice) -> String {
 }
 
 #[track_caller]
-fn check(path: &str, text: String) -> Loaded {
-    let loaded = loaded(Some(File::of(Source { path: path.to_owned(), text: text.clone() })), &Typed::default());
+fn check(path: &str, text: &str) -> Loaded {
+    let loaded = loaded(Some(File::of(Source { path: path.to_owned(), text: text.to_owned() })), &Typed::default());
     for problem in &loaded.wrong.problems {
         let also = problem.also.iter().map(|(span, _)| span);
         let place = if let Place::File(span) = &problem.place { Some(span) } else { None };
@@ -166,7 +166,7 @@ fn whatever_a_file_holds_it_is_read_and_told_in_bounded_time() {
         let (name, text) = dice.of(&files);
         let text = mutated(text, &texts, &mut dice);
         let begun = Instant::now();
-        let loaded = check(name, text.clone());
+        let loaded = check(name, &text);
         // Most take a millisecond.
         assert!(begun.elapsed() < Duration::from_secs(20), "{text}");
         if loaded.serve.is_some() { read += 1 } else { refused += 1 }

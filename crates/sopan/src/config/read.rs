@@ -69,7 +69,7 @@ pub(in crate::config) fn whole(range: RangeInclusive<u64>) -> impl Fn(&str) -> R
 /// A whole number that fits into 32 bits; closer bounds are the policy's.
 pub(in crate::config) fn count(text: &str) -> Result<u32, String> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("`{text}` is not a whole number; write digits, and nothing else"));
+        return Err(format!("`{text}` is not a count; write digits and nothing else"));
     }
     text.parse().map_err(|_| format!("`{text}` is too large; write a whole number up to {}", u32::MAX))
 }

@@ -170,7 +170,8 @@ impl Resolved {
             Some(item) if table::of_upstream(error.key).is_some_and(|s| s.kind == Kind::Size) => item.text.clone(),
             _ => error.value.clone(),
         };
-        let problem = self.error(&[error.key], format!("{value} is not allowed; allowed is {allowed}"));
+        let is = if value.ends_with(" of them") { "are" } else { "is" };
+        let problem = self.error(&[error.key], format!("{value} {is} not allowed; allowed is {allowed}"));
         let problem = match item.map(|item| &item.place) {
             Some(place @ Place::File(_)) => Problem { place: place.clone(), ..problem },
             _ => problem,

@@ -6,7 +6,7 @@
 use super::super::layer::{Layer, Origin};
 use super::super::setting::Section;
 use super::super::table;
-use super::nearest::{nearest, plain};
+use super::nearest::{has_same_parts, nearest, plain};
 use super::{OWN, UPSTREAMS};
 
 /// A part of the file that holds settings.
@@ -17,6 +17,40 @@ pub(super) struct Part<'p> {
     pub(super) inner: &'p [&'static str],
 }
 
+/// What other programs call it.
+const SYNONYMS: [(&str, &str); 19] = [
+    ("address", "listen"),
+    ("backends", "upstreams"),
+    ("base_url", "url"),
+    ("bind", "listen"),
+    ("concurrency", "max_in_flight"),
+    ("host", "route"),
+    ("log_format", "log"),
+    ("path", "route"),
+    ("port", "listen"),
+    ("prefix", "route"),
+    ("quota", "limits"),
+    ("rate_limit", "limits"),
+    ("rate_limits", "limits"),
+    ("retries", "max_retries"),
+    ("server", "url"),
+    ("target", "url"),
+    ("timeout", "total_timeout"),
+    ("upstream", "upstreams"),
+    ("uri", "url"),
+];
+
+/// The key of what goes by another name: elsewhere, on the command line, or with its parts in another order.
+fn called(word: &str, known: &[&'static str]) -> Option<&'static str> {
+    let synonyms = || SYNONYMS.iter().filter(|(other, _)| *other == word).map(|(_, key)| *key);
+    let here = synonyms().find(|key| known.contains(key));
+    let in_file = || table::settings().filter(|setting| setting.in_file);
+    let flags = || in_file().filter(|setting| setting.flag.is_some_and(|flag| plain(flag) == word));
+    let flag = || flags().map(|setting| setting.key).max_by_key(|key| known.contains(key));
+    let turned = || in_file().map(|setting| setting.key).find(|key| has_same_parts(word, key));
+    here.or_else(flag).or_else(|| synonyms().next()).or_else(turned)
+}
+
 /// What a key that is no setting here may have been meant to be, and what to do about it.
 pub(super) fn meant(part: &Part<'_>, typed: &str, known: &[&'static str]) -> (Option<&'static str>, String) {
     let word = plain(typed);
@@ -24,12 +58,13 @@ pub(super) fn meant(part: &Part<'_>, typed: &str, known: &[&'static str]) -> (Op
     if word == "burst" && !of_program {
         return (None, "write it into the rate, as in limits: [10/s burst 20]".to_owned());
     }
-    // As it is called on the command line.
-    let flag = table::settings().find(|setting| {
-        setting.flag.is_some_and(|flag| plain(flag) == word) && setting.key != word && known.contains(&setting.key)
-    });
-    if let Some(setting) = flag {
-        return (Some(setting.key), format!("it is called `{}` here", setting.key));
+    if let Some(key) = called(&word, known) {
+        if known.contains(&key) && key != word {
+            return (Some(key), format!("it is called `{key}` here"));
+        }
+        if let Some(place) = misplaced(part, key).filter(|_| key != word) {
+            return (None, format!("it is called `{key}`, and belongs {place}"));
+        }
     }
     let begun =
         known.iter().find(|known| known.strip_prefix(&*word).is_some_and(|rest| rest.starts_with('_'))).copied();

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli;
-use crate::config::{self, Loaded, Origin, Place, Problem, Resolved, Typed, Value, Wrong};
+use crate::config::{self, Kind, Loaded, Origin, Place, Problem, Resolved, Section, Typed, Value, Wrong};
+use crate::log::Printable;
 
 /// What is told of a file.
 pub(crate) struct Told {
@@ -34,27 +35,67 @@ pub(crate) fn run(typed: &cli::Check) -> Result<Told, Wrong> {
     Ok(Told { out, wrong, is_right })
 }
 
-/// Where a value came from: `sopan.yaml:12`.
-fn origin(origin: Origin, value: &Value, loaded: &Loaded) -> String {
-    let line = |span: &std::ops::Range<usize>| loaded.wrong.source.position(span.start).0;
-    match (&value.place, origin) {
-        (Place::File(span), Origin::Defaults) => format!("{}:{} (defaults)", loaded.wrong.source.path, line(span)),
-        (Place::File(span), _) => format!("{}:{}", loaded.wrong.source.path, line(span)),
-        (Place::Flag(flag), _) => flag.clone(),
-        (Place::Default, _) => "default".to_owned(),
+/// Where things stand in the file.
+struct Places<'f> {
+    path: &'f str,
+    text: &'f str,
+    /// Where each line begins.
+    lines: Vec<usize>,
+}
+
+impl<'f> Places<'f> {
+    fn of(loaded: &'f Loaded) -> Self {
+        let source = &loaded.wrong.source;
+        let breaks = source.text.match_indices('\n').map(|(at, _)| at + 1);
+        Self { path: &source.path, text: &source.text, lines: std::iter::once(0).chain(breaks).collect() }
+    }
+
+    /// Line and column, both from 1; the column counts characters.
+    fn position(&self, offset: usize) -> (usize, usize) {
+        let line = self.lines.partition_point(|begin| *begin <= offset);
+        let begin = self.lines[line - 1];
+        (line, self.text.get(begin..offset).unwrap_or_default().chars().count() + 1)
+    }
+
+    /// Where a value came from: `sopan.yaml:12`.
+    fn origin(&self, origin: Origin, value: &Value) -> String {
+        match (&value.place, origin) {
+            (Place::File(span), Origin::Defaults) => {
+                format!("{}:{} (defaults)", self.path, self.position(span.start).0)
+            }
+            (Place::File(span), _) => format!("{}:{}", self.path, self.position(span.start).0),
+            (Place::Flag(flag), _) => flag.clone(),
+            (Place::Default, _) => "default".to_owned(),
+        }
     }
 }
 
+/// The values of a part, section by section, without those of a section that is off.
+fn in_force(resolved: &Resolved) -> Vec<&(Origin, Value)> {
+    let section = |value: &Value| {
+        let of_switch = Section::INNER.into_iter().find(|section| section.key() == Some(value.setting.key));
+        of_switch.unwrap_or(value.setting.section)
+    };
+    let is_off = |of: Section| {
+        let mut values = resolved.values.iter().map(|(_, value)| value);
+        values.any(|value| Some(value.setting.key) == of.key() && value.shown() == "off")
+    };
+    let mut values: Vec<_> = resolved.values.iter().collect();
+    values.retain(|(_, value)| value.setting.kind == Kind::Section || !is_off(value.setting.section));
+    values.sort_by_key(|(_, value)| section(value));
+    values
+}
+
 fn as_text(file: &str, loaded: &Loaded) -> String {
+    let places = Places::of(loaded);
     let mut parts = vec![(String::new(), &loaded.program)];
     parts.extend(loaded.upstreams.iter().map(|(name, resolved)| (format!("upstreams.{name}"), resolved)));
+    let row = |(from, value): &(Origin, Value)| {
+        (value.setting.path(), Printable(&value.shown()).to_string(), places.origin(*from, value))
+    };
     let rows: Vec<_> = parts
         .iter()
-        .map(|(title, resolved)| {
-            let row =
-                |(from, value): &(Origin, Value)| (value.setting.path(), value.shown(), origin(*from, value, loaded));
-            (title, resolved.values.iter().map(row).collect::<Vec<_>>())
-        })
+        .map(|(title, resolved)| (title, in_force(resolved).into_iter().map(row).collect::<Vec<_>>()))
         .collect();
     let longest = |of: fn(&(String, String, String)) -> &str, max: usize| {
         rows.iter()
@@ -78,18 +119,19 @@ fn as_text(file: &str, loaded: &Loaded) -> String {
 }
 
 fn as_json(file: &str, loaded: &Loaded) -> Json {
+    let places = Places::of(loaded);
     let part = |resolved: &Resolved| {
         let entry = |(from, value): &(Origin, Value)| {
             let items: Vec<_> = value.items.iter().map(|item| item.shown()).collect();
             let shown = if value.setting.kind.is_list() { json!(items) } else { json!(items.concat()) };
-            (value.setting.path(), json!({"value": shown, "from": origin(*from, value, loaded)}))
+            (value.setting.path(), json!({"value": shown, "from": places.origin(*from, value)}))
         };
         Json::Object(resolved.values.iter().map(entry).collect::<Map<_, _>>())
     };
     let upstreams: Map<_, _> = loaded.upstreams.iter().map(|(name, of)| (name.clone(), part(of))).collect();
     let problem = |problem: &Problem| {
         let at = match &problem.place {
-            Place::File(span) => Some(loaded.wrong.source.position(span.start)),
+            Place::File(span) => Some(places.position(span.start)),
             Place::Flag(_) | Place::Default => None,
         };
         json!({

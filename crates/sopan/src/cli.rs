@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Serve(Box<Serve>),
     /// Tell what is wrong with a settings file, or what is in force and where each value came from
     #[command(after_help = CHECK_EXAMPLE)]
+    #[command(after_long_help = format!("{CHECK_EXAMPLE}\n\n{CHECK_JSON}"))]
     Check(Check),
     /// Print a settings file with every setting, its default and its reason
     #[command(after_help = EXAMPLE_EXAMPLE)]
@@ -104,6 +105,20 @@ Exit codes: 0 it can be used, 2 something is wrong with it. Warnings do not coun
 const EXAMPLE_EXAMPLE: &str = "\
 Example:
   sopan example > sopan.yaml";
+
+const CHECK_JSON: &str = "\
+What --format json prints, to standard output in any case:
+  {
+    \"file\": \"sopan.yaml\", \"ok\": true,
+    \"problems\": [
+      {\"severity\": \"error\" or \"warning\", \"key\": \"upstreams.shop.retry.jitter\",
+       \"line\": 12, \"column\": 15, \"message\": \"…\", \"help\": \"…\"}],
+    \"settings\": {\"listen\": {\"value\": \"127.0.0.1:8000\", \"from\": \"default\"}, …},
+    \"upstreams\": {
+      \"shop\": {\"retry.jitter\": {\"value\": \"0\", \"from\": \"sopan.yaml:12\"}, …}}
+  }
+line, column and help are null where there is none. settings and upstreams are there \
+only if the file can be used, and a value is a text as it was written, or a list of them.";
 
 const SCHEMA_EXAMPLE: &str = "\
 Example:
@@ -432,11 +447,9 @@ mod tests {
             DEMO_EXAMPLE,
             SERVE_EXAMPLE,
             CHECK_EXAMPLE,
+            CHECK_JSON,
             EXAMPLE_EXAMPLE,
             SCHEMA_EXAMPLE,
-            FETCH_EXAMPLE,
-            FETCH_RULES,
-            SERVE_EXAMPLE,
             FETCH_EXAMPLE,
             FETCH_RULES,
             EXPLAIN_EXAMPLE,

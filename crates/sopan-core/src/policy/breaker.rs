@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::PolicyError;
 use super::duration::show_duration;
-use super::error::Checks;
+use super::error::{Allowed, Checks};
 
 /// More probes at once than this are traffic, not a question.
 const PROBES: u32 = 100;
@@ -66,7 +66,7 @@ impl BreakerPolicy {
             self.window > self.min_span,
             "window",
             show_duration(self.window),
-            format!("more than min_span ({})", show_duration(self.min_span)),
+            Allowed::MoreThan("min_span", show_duration(self.min_span)),
         );
         checks.require(!self.open_for.is_zero(), "open_for", "0s", "more than zero");
         checks.require((1..=PROBES).contains(&self.probes), "probes", self.probes, format!("1 to {PROBES}"));

@@ -14,17 +14,6 @@ pub struct PolicyError {
     pub allowed: Allowed,
 }
 
-impl PolicyError {
-    /// The same for somebody who knows settings by other names: `--jitter: 1.5 is not allowed; allowed is 0 to 1`.
-    pub fn told(&self, name: impl Fn(&'static str) -> String) -> String {
-        let allowed = match &self.allowed {
-            Allowed::Words(words) => words.clone(),
-            Allowed::AtLeast(key, value) => format!("{} ({value}) or more", name(key)),
-        };
-        format!("{}: {} is not allowed; allowed is {allowed}", name(self.key), self.value)
-    }
-}
-
 /// What a setting may be set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
@@ -32,6 +21,8 @@ pub enum Allowed {
     Words(String),
     /// As much as another setting, which has this value.
     AtLeast(&'static str, String),
+    /// More than another setting, which has this value.
+    MoreThan(&'static str, String),
 }
 
 impl fmt::Display for Allowed {
@@ -39,6 +30,7 @@ impl fmt::Display for Allowed {
         match self {
             Self::Words(words) => f.write_str(words),
             Self::AtLeast(key, value) => write!(f, "{key} ({value}) or more"),
+            Self::MoreThan(key, value) => write!(f, "more than {key} ({value})"),
         }
     }
 }

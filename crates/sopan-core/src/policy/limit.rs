@@ -40,6 +40,10 @@ const GRAMMAR: &str = "write a rate such as 10/s, 10/s burst 20, 500/min, 0.5/s,
 const NO_COUNT: &str = "the count must be 1 or more";
 const TOO_FAST: &str = "more than 1,000,000 a second cannot be kept; write unlimited to keep no limit";
 
+fn neither() -> String {
+    format!("it is neither a rate nor a quota; {GRAMMAR}")
+}
+
 /// A rate: `tokens` per `period` nanoseconds, with room for `burst` at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rate {
@@ -187,7 +191,7 @@ fn read_rate(text: &str) -> Result<Rate, LimitError> {
         }
         None => (text, None),
     };
-    let Some((value, unit)) = rate.split_once('/') else { return fail(text, GRAMMAR) };
+    let Some((value, unit)) = rate.split_once('/') else { return fail(text, neither()) };
     let Some((Decimal { billionths }, "")) = number(value) else {
         return fail(text, format!("`{value}` is not a number of digits with at most nine decimals; {GRAMMAR}"));
     };
@@ -205,7 +209,7 @@ fn read_rate(text: &str) -> Result<Rate, LimitError> {
     if tokens * 1_000 > period {
         return fail(text, "the highest rate is 1000000/s; write unlimited to keep no limit");
     }
-    let tokens = u64::try_from(tokens).map_err(|_| LimitError { text: text.to_owned(), why: GRAMMAR.to_owned() })?;
+    let tokens = u64::try_from(tokens).map_err(|_| LimitError { text: text.to_owned(), why: neither() })?;
     let burst = burst.map(|b| read_burst(text, b)).transpose()?;
     Ok(Rate { tokens, period, burst, unit, text: rate.to_owned() })
 }

@@ -101,7 +101,7 @@ impl Treatment {
 
     pub(crate) fn put_status(&mut self, text: &str) -> Result<(), String> {
         let code = text.parse().ok().and_then(|code| StatusCode::from_u16(code).ok());
-        let code = code.ok_or_else(|| format!("`{text}` is not a status; write for example 425,520"))?;
+        let code = code.ok_or_else(|| format!("`{text}` is not a status; write for example 425 or 520"))?;
         self.settings.retry.retry_on.push(code);
         Ok(())
     }

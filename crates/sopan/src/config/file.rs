@@ -1,5 +1,10 @@
 //! A settings file: which of its keys are settings, where each stands, and all that has no place there.
+//!
+//! The tree of the file is walked once, and every key held against the table. What cannot stand where it stands is told and
+//! passed over, so that the rest is looked at too. Whether a value is right is for [`super::layer`], and whether values fit
+//! each other for [`super::resolve`].
 
+mod meant;
 mod nearest;
 mod stand_in;
 
@@ -13,13 +18,15 @@ use super::problem::{Place, Problem, Source};
 use super::setting::{Kind, Section, Setting};
 use super::table;
 use super::tree::{self, Form, Key, Node};
-use nearest::nearest;
+use meant::{Part, meant};
 use stand_in::resolve;
 
 /// The largest file; one with a thousand upstreams is smaller.
 const BYTES_MAX: u64 = 1 << 20;
 /// The most upstreams of a program.
 const UPSTREAMS_MAX: usize = 1000;
+/// So many problems are gathered; a file with more of them is something else.
+const PROBLEMS_MAX: usize = 1000;
 
 /// What a file says.
 #[derive(Debug)]
@@ -65,7 +72,7 @@ impl File {
     /// The same of a text that is there already.
     pub(crate) fn of(source: Source) -> Self {
         let Some(form) = Form::of(&source.path) else {
-            let why = "it is not known how to read it; its name must end in .yaml, .yml, .toml or .json";
+            let why = "its name does not say how to read it; let it end in .yaml, .yml, .toml or .json";
             let place = Place::Flag(source.path.clone());
             let mut file = Self::empty(source);
             file.problems.push(Problem::error(place, "", why));
@@ -89,7 +96,11 @@ fn text_of(path: &str) -> Result<String, String> {
     let bytes = read_up_to(Path::new(path), BYTES_MAX).map_err(|why| format!("it {why}"))?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)),
-        Err(error) => Err(format!("it is no UTF-8 text, from byte {} on", error.utf8_error().valid_up_to())),
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+            Err(format!("it is no UTF-8 text: line {line} has bytes that mean nothing; save it as UTF-8"))
+        }
     }
 }
 
@@ -98,7 +109,7 @@ fn read_up_to(path: &Path, max: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes));
     match read {
-        Ok(_) if bytes.len() as u64 > max => Err(format!("is longer than {max} bytes")),
+        Ok(_) if bytes.len() as u64 > max => Err(format!("is longer than {max} bytes, which is the most that is read")),
         Ok(_) => Ok(bytes),
         Err(error) => Err(format!("cannot be read: {error}")),
     }
@@ -107,6 +118,8 @@ fn read_up_to(path: &Path, max: u64) -> Result<Vec<u8>, String> {
 /// The keys of a file that lead to others.
 const UPSTREAMS: &str = "upstreams";
 const DEFAULTS: &str = "defaults";
+/// What each upstream has of its own.
+const OWN: [&str; 2] = ["url", "route"];
 
 struct Reader {
     file: File,
@@ -114,169 +127,195 @@ struct Reader {
     directory: PathBuf,
 }
 
-/// A part of the file that holds settings.
-struct Part<'p> {
-    section: Section,
-    layer: &'p mut Layer,
-    /// Its keys that are no settings.
-    inner: &'p [&'static str],
-}
-
 impl Reader {
     fn tell(&mut self, span: &Range<usize>, key: impl Into<String>, why: impl std::fmt::Display) {
-        self.file.problems.push(Problem::error(Place::File(span.clone()), key, why));
+        if self.file.problems.len() < PROBLEMS_MAX {
+            self.file.problems.push(Problem::error(Place::File(span.clone()), key, why));
+        }
     }
 
-    /// The entries of a map; where something else stands, that is told.
-    fn entries<'n>(&mut self, node: &'n Node, key: &str, span: &Range<usize>) -> &'n [(Key, Node)] {
+    /// The entries of a map, of which `example` is one; where something else stands, that is told.
+    fn entries<'n>(&mut self, node: &'n Node, key: &str, span: &Range<usize>, example: &str) -> &'n [(Key, Node)] {
+        let at = if node.span.is_empty() { span } else { &node.span };
         match &node.value {
-            tree::Value::Map(entries) => entries,
-            tree::Value::Nothing => {
-                self.tell(span, key, "there is nothing in it; write its settings below it, further to the right");
-                &[]
+            tree::Value::Map(entries) => return entries,
+            tree::Value::Nothing => self.tell(at, key, format!("there is nothing in it; write {example} below it")),
+            tree::Value::Text(_) => {
+                self.tell(at, key, format!("it takes no value, but settings of its own; write {example} below it"));
             }
-            tree::Value::Text(_) | tree::Value::List(_) => {
-                let at = if node.span.is_empty() { span } else { &node.span };
-                self.tell(at, key, "it must hold settings, each a key with a value");
-                &[]
+            tree::Value::List(_) => {
+                // `[[upstreams.shop]]` is the name of a list in TOML.
+                let brackets = if Form::of(&self.file.source.path) == Some(Form::Toml) && !key.is_empty() {
+                    format!("[{key}] in single brackets, and ")
+                } else {
+                    String::new()
+                };
+                let why = format!("it takes no list, but settings by their names; write {brackets}{example} below it");
+                self.tell(span, key, why);
             }
         }
+        &[]
     }
 
     fn top(&mut self, root: &Node) {
+        const EXAMPLE: &str = "upstreams:, below it a name of yours for an API, and below that its url: https://…";
         if root.value == tree::Value::Nothing {
-            return self.tell(
-                &(0..0),
-                "",
-                "the file is empty; write at least one upstream below `upstreams`, with its url",
-            );
+            return self.tell(&(0..0), "", format!("the file is empty; write {EXAMPLE}"));
         }
+        let tree::Value::Map(entries) = &root.value else {
+            return self.tell(&root.span, "", format!("the file must hold settings by their names; write {EXAMPLE}"));
+        };
         let mut has_upstreams = false;
         let mut program = Layer::new(Origin::File, "");
-        for (key, node) in self.entries(root, "", &(0..0)) {
+        for (key, node) in entries {
             match key.text.as_str() {
                 UPSTREAMS => {
                     has_upstreams = true;
                     self.upstreams(node, &key.span);
                 }
-                DEFAULTS => {
-                    let mut layer = Layer::new(Origin::Defaults, DEFAULTS);
-                    for entry in self.entries(node, DEFAULTS, &key.span) {
-                        self.of_upstream(entry, &mut layer);
-                    }
-                    for own in ["url", "route"] {
-                        let Some(at) = layer.values.iter().position(|value| value.setting.key == own) else { continue };
-                        let value = layer.values.remove(at);
-                        let why = format!("`{own}` cannot be a default; each upstream has its own");
-                        let name = layer.name(value.setting);
-                        self.file.problems.push(Problem::error(value.place, name, why));
-                    }
-                    self.file.defaults = layer;
-                }
+                DEFAULTS => self.defaults(node, &key.span),
                 _ => {
                     let inner = &[UPSTREAMS, DEFAULTS];
-                    self.entry(&mut Part { section: Section::Program, layer: &mut program, inner }, key, node);
+                    let meant =
+                        self.entry(&mut Part { section: Section::Program, layer: &mut program, inner }, key, node);
+                    has_upstreams |= meant == Some(UPSTREAMS);
                 }
             }
         }
         self.file.program = program;
-        if !has_upstreams && self.file.problems.is_empty() {
-            let why = "there are no upstreams; write at least one below `upstreams`, with its url";
-            self.file.problems.push(Problem::error(Place::File(0..0), "", why));
+        if !has_upstreams {
+            self.tell(&(0..0), "", format!("there are no upstreams; write {EXAMPLE}"));
         }
     }
 
+    fn defaults(&mut self, node: &Node, span: &Range<usize>) {
+        let mut layer = Layer::new(Origin::Defaults, DEFAULTS);
+        for entry in self.entries(node, DEFAULTS, span, "for example total_timeout: 60s") {
+            self.of_upstream(entry, &mut layer);
+        }
+        for own in OWN {
+            let Some(at) = layer.values.iter().position(|value| value.setting.key == own) else { continue };
+            let value = layer.values.remove(at);
+            let why = format!("`{own}` cannot be a default, since each upstream has its own; write it below upstreams");
+            let name = layer.name(value.setting);
+            self.file.problems.push(Problem::error(value.place, name, why));
+        }
+        self.file.defaults = layer;
+    }
+
     fn upstreams(&mut self, node: &Node, span: &Range<usize>) {
-        let entries = self.entries(node, UPSTREAMS, span);
+        let entries = self.entries(node, UPSTREAMS, span, "a name for each, and its url");
         if matches!(&node.value, tree::Value::Map(entries) if entries.is_empty()) {
             self.tell(span, UPSTREAMS, "there is none; write at least one, with its url");
         }
         if entries.len() > UPSTREAMS_MAX {
-            let why = format!("there are {} of them; one program takes up to {UPSTREAMS_MAX}", entries.len());
+            let why = format!(
+                "there are {} of them, and one program takes up to {UPSTREAMS_MAX}; start several programs",
+                entries.len()
+            );
             return self.tell(span, UPSTREAMS, why);
         }
         for (key, node) in entries {
-            let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-            let path = format!("{UPSTREAMS}.{}", key.text);
-            if key.text.is_empty() || key.text.len() > 64 || !key.text.bytes().all(is_name) || key.text == "none" {
-                let why = format!(
-                    "`{}` cannot be the name of an upstream; write up to 64 letters, digits, - and _ (and not `none`, \
-                     which metrics use), since it is shown in logs and metrics",
-                    key.text
-                );
-                self.tell(&key.span, UPSTREAMS, why);
-            }
-            let mut layer = Layer::new(Origin::File, path.clone());
-            for entry in self.entries(node, &path, &key.span) {
-                self.of_upstream(entry, &mut layer);
-            }
-            if matches!(&node.value, tree::Value::Map(entries) if entries.iter().all(|(key, _)| key.text != "url")) {
+            self.upstream(key, node);
+        }
+    }
+
+    fn upstream(&mut self, key: &Key, node: &Node) {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let path = format!("{UPSTREAMS}.{}", key.text);
+        if key.text == "none" {
+            let why = "no upstream can be called `none`, which means in metrics that there is none; write another name";
+            self.tell(&key.span, UPSTREAMS, why);
+        } else if key.text.is_empty() || key.text.len() > 64 || !key.text.bytes().all(is_name) {
+            let why = format!(
+                "`{}` cannot be the name of an upstream, which logs and metrics show; write 1 to 64 of the letters a to z, \
+                 digits, - and _",
+                key.text
+            );
+            self.tell(&key.span, UPSTREAMS, why);
+        }
+        let mut layer = Layer::new(Origin::File, path.clone());
+        let mut has_url = false;
+        for entry in self.entries(node, &path, &key.span, "url: https://api.example.com or the like") {
+            has_url |= self.of_upstream(entry, &mut layer) == Some("url");
+        }
+        match &node.value {
+            tree::Value::Map(_) if has_url => {}
+            tree::Value::Map(_) => {
                 let why = "it has no url; write where the API is, for example url: https://api.example.com";
                 self.tell(&key.span, path, why);
             }
-            let place = Place::File(key.span.clone());
-            self.file.upstreams.push(Named { name: key.text.clone(), place, layer });
+            _ => layer.unread.extend(OWN),
         }
+        let place = Place::File(key.span.clone());
+        self.file.upstreams.push(Named { name: key.text.clone(), place, layer });
     }
 
-    /// An entry of an upstream, or of the defaults of all.
-    fn of_upstream(&mut self, (key, node): &(Key, Node), layer: &mut Layer) {
+    /// An entry of an upstream, or of the defaults of all. Answers with the key that was meant, if one was.
+    fn of_upstream(&mut self, (key, node): &(Key, Node), layer: &mut Layer) -> Option<&'static str> {
         const INNER: [&str; 1] = ["queue"];
-        let inner = Section::INNER.into_iter().find(|section| section.key() == Some(&*key.text));
-        let is_word = matches!(node.value, tree::Value::Text(_) | tree::Value::Nothing);
-        match inner {
+        let Some(section) = Section::INNER.into_iter().find(|section| section.key() == Some(&*key.text)) else {
+            return self.entry(&mut Part { section: Section::Upstream, layer, inner: &INNER }, key, node);
+        };
+        let switch = table::find(Section::Upstream, &key.text);
+        let mut inside = table::settings().filter(|setting| setting.section == section);
+        let example = inside.find_map(|setting| Some(format!("for example {}: {}", setting.key, setting.default?)));
+        let example = example.unwrap_or_default();
+        match (&node.value, switch) {
             // `breaker: off`
-            Some(section) if !(is_word && table::find(Section::Upstream, &key.text).is_some()) => {
-                let path = format!("{}.{}", layer.path, key.text);
-                for (key, node) in self.entries(node, &path, &key.span) {
-                    self.entry(&mut Part { section, layer, inner: &[] }, key, node);
-                }
-                // Whoever settles how it is means that it is.
-                if let (Some(switch), Some(section)) = (table::find(Section::Upstream, &key.text), Some(section))
-                    && layer.has(section)
-                {
-                    layer.values.push(Value::one(switch, Item::new("on", Place::File(key.span.clone()))));
-                }
+            (tree::Value::Text(text), Some(_)) if is_switch(text) => {
+                return self.entry(&mut Part { section: Section::Upstream, layer, inner: &INNER }, key, node);
             }
-            _ => self.entry(&mut Part { section: Section::Upstream, layer, inner: &INNER }, key, node),
+            (tree::Value::Text(text), Some(_)) => {
+                let name = format!("{}.{}", layer.path, key.text);
+                self.tell(&node.span, name, format!("`{text}` is not allowed; write on or off, or {example} below it"));
+                return section.key();
+            }
+            _ => {}
         }
+        let path = format!("{}.{}", layer.path, key.text);
+        for (key, node) in self.entries(node, &path, &key.span, &example) {
+            self.entry(&mut Part { section, layer, inner: &[] }, key, node);
+        }
+        // Whoever settles how it is means that it is.
+        if let Some(switch) = switch
+            && layer.has(section)
+        {
+            layer.values.push(Value::one(switch, Item::new("on", Place::File(key.span.clone()))));
+        }
+        section.key()
     }
 
-    /// A key that must be a setting.
-    fn entry(&mut self, part: &mut Part<'_>, key: &Key, node: &Node) {
-        match table::find(part.section, &key.text) {
-            Some(setting) => {
-                let name = part.layer.name(setting);
-                if let Some(value) = self.value(setting, &name, key, node) {
-                    part.layer.values.push(value);
-                }
-            }
-            None => self.unknown(part, key),
+    /// A key that must be a setting. Answers with the key that was meant, if one was.
+    fn entry(&mut self, part: &mut Part<'_>, key: &Key, node: &Node) -> Option<&'static str> {
+        let Some(setting) = table::find(part.section, &key.text) else { return self.unknown(part, key) };
+        let name = part.layer.name(setting);
+        match self.value(setting, &name, key, node) {
+            Some(value) => part.layer.values.push(value),
+            None => part.layer.unread.push(setting.key),
         }
+        Some(setting.key)
     }
 
-    fn unknown(&mut self, part: &Part<'_>, key: &Key) {
+    fn unknown(&mut self, part: &Part<'_>, key: &Key) -> Option<&'static str> {
+        if self.file.problems.len() >= PROBLEMS_MAX {
+            return None;
+        }
         let path = match (part.layer.path.is_empty(), part.section.key()) {
             (true, _) => String::new(),
             (false, None) => part.layer.path.clone(),
             (false, Some(section)) => format!("{}.{section}", part.layer.path),
         };
+        let of_defaults = part.layer.origin == Origin::Defaults;
         let known: Vec<_> = table::settings()
             .filter(|setting| setting.section == part.section && setting.in_file)
             .map(|setting| setting.key)
             .chain(part.inner.iter().copied())
+            .filter(|key| !of_defaults || !OWN.contains(key))
             .collect();
-        let begun = known.iter().find(|known| known.strip_prefix(&*key.text).is_some_and(|rest| rest.starts_with('_')));
-        let help = match (begun, misplaced(part, &key.text)) {
-            (Some(begun), _) => format!("did you mean `{begun}`?"),
-            (None, Some(place)) => format!("it belongs into {place}"),
-            (None, None) if key.text == "burst" => "write it into the rate, as in limits: [10/s burst 20]".to_owned(),
-            (None, None) => match nearest(&key.text, &known) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", known.join(", ")),
-            },
-        };
+        let (meant, help) = meant(part, &key.text, &known);
         self.tell(&key.span, path, format!("there is no setting `{}` here; {help}", key.text));
+        meant
     }
 
     fn value(&mut self, setting: &'static Setting, name: &str, key: &Key, node: &Node) -> Option<Value> {
@@ -288,8 +327,16 @@ impl Reader {
                 self.tell(at, name, format!("it has no value; {}, or leave it away", allowed()));
                 return None;
             }
+            tree::Value::Map(_) if setting.kind.is_list() => {
+                self.tell(
+                    &key.span,
+                    name,
+                    format!("it takes a value or a list, and no settings of its own; {}", allowed()),
+                );
+                return None;
+            }
             tree::Value::Map(_) => {
-                self.tell(&key.span, name, format!("it takes a value, and no settings of its own; {}", allowed()));
+                self.tell(&key.span, name, format!("it takes one value, and no settings of its own; {}", allowed()));
                 return None;
             }
             tree::Value::List(_) if !setting.kind.is_list() => {
@@ -297,7 +344,7 @@ impl Reader {
                 return None;
             }
             tree::Value::List(items) if items.is_empty() && setting.kind == Kind::Limits => {
-                self.tell(&key.span, name, "there is none; write `unlimited` if that is meant");
+                self.tell(&key.span, name, "there is none; write unlimited if that is meant, or leave it away");
                 return None;
             }
             tree::Value::List(items) => items.as_slice(),
@@ -305,16 +352,14 @@ impl Reader {
         };
         let mut items = Vec::new();
         for node in nodes {
-            match &node.value {
-                tree::Value::Text(text) => items.push(self.item(setting, name, text, &node.span)?),
-                _ => {
-                    let at = if node.span.is_empty() { &key.span } else { &node.span };
-                    self.tell(at, name, format!("every item must be a single value; {}", allowed()));
-                    return None;
-                }
+            if let tree::Value::Text(text) = &node.value {
+                items.extend(self.item(setting, name, text, &node.span));
+            } else {
+                let at = if node.span.is_empty() { &key.span } else { &node.span };
+                self.tell(at, name, format!("every item must be a single value; {}", allowed()));
             }
         }
-        Some(Value { setting, items, place })
+        (items.len() == nodes.len() || !items.is_empty()).then_some(Value { setting, items, place })
     }
 
     fn item(&mut self, setting: &Setting, name: &str, text: &str, span: &Range<usize>) -> Option<Item> {
@@ -331,6 +376,14 @@ impl Reader {
             // What YAML and JSON call so.
             Kind::Switch | Kind::Flag | Kind::Section if item.text == "true" => item.text = "on".to_owned(),
             Kind::Switch | Kind::Flag | Kind::Section if item.text == "false" => item.text = "off".to_owned(),
+            Kind::File if item.text.contains("-----BEGIN") => {
+                self.tell(
+                    span,
+                    name,
+                    "it takes the path of a file, and not what is in it; save that, and write its path",
+                );
+                return None;
+            }
             Kind::File => {
                 let path = self.directory.join(&item.text);
                 item.text = path.to_string_lossy().into_owned();
@@ -341,22 +394,7 @@ impl Reader {
     }
 }
 
-/// Where a key belongs that does not stand there.
-fn misplaced(part: &Part<'_>, key: &str) -> Option<String> {
-    let is_program = part.section == Section::Program;
-    if !is_program && table::find(Section::Program, key).is_some() {
-        return Some("the top of the file".to_owned());
-    }
-    let setting = table::of_upstream(key).filter(|setting| setting.in_file);
-    let section = match (setting, key) {
-        (Some(setting), _) => setting.section,
-        (None, "queue") => Section::Upstream,
-        (None, _) => return None,
-    };
-    Some(match (section.key(), is_program) {
-        (Some(inner), true) => format!("`{inner}` of an upstream, or of `defaults`"),
-        (Some(inner), false) => format!("`{inner}`"),
-        (None, true) => "an upstream, or `defaults`".to_owned(),
-        (None, false) => "the upstream itself".to_owned(),
-    })
+/// Whether a text says whether.
+fn is_switch(text: &str) -> bool {
+    matches!(text, "on" | "off" | "true" | "false") || text.contains('$')
 }

@@ -23,6 +23,8 @@ pub(crate) struct Layer {
     /// What is above its keys in the file: `upstreams.shop`; empty at the top, and for flags.
     pub(crate) path: String,
     pub(crate) values: Vec<Value>,
+    /// The keys of what it says and nobody understands, which has been told.
+    pub(crate) unread: Vec<&'static str>,
 }
 
 /// A setting as it was written.
@@ -54,6 +56,16 @@ impl Item {
     pub(crate) fn shown(&self) -> &str {
         self.written.as_deref().unwrap_or(&self.text)
     }
+
+    /// What is wrong with it, without what must not be shown: what it stands for may be a secret.
+    fn told(&self, setting: &Setting, why: String) -> String {
+        match &self.written {
+            None => why,
+            Some(written) => {
+                format!("what `{written}` stands for is not allowed; it must be {}", setting.kind.allowed())
+            }
+        }
+    }
 }
 
 impl Value {
@@ -69,33 +81,19 @@ impl Value {
         if self.setting.kind.is_list() { items.join(", ") } else { items.concat() }
     }
 
-    /// Puts it; what is wrong with any of it.
-    fn put(&self, program: &mut Program, upstream: &mut Treatment) -> Vec<(Place, String)> {
-        let mut wrong = Vec::new();
-        for item in &self.items {
-            let put = match self.setting.put {
-                Put::Program(put) => put(program, item.text.trim()),
-                Put::Upstream(put) => put(upstream, item.text.trim()),
-            };
-            if let Err(why) = put {
-                let why = match &item.written {
-                    None => why,
-                    // What it stands for may be a secret.
-                    Some(written) => format!(
-                        "what `{written}` stands for is not allowed; it must be {}",
-                        self.setting.kind.allowed()
-                    ),
-                };
-                wrong.push((item.place.clone(), why));
-            }
-        }
-        wrong
+    /// Puts it, item by item, each with what is wrong with it.
+    fn put(&self, program: &mut Program, upstream: &mut Treatment) -> Vec<Result<(), String>> {
+        let mut put = |item: &Item| match self.setting.put {
+            Put::Program(put) => put(program, item.text.trim()),
+            Put::Upstream(put) => put(upstream, item.text.trim()),
+        };
+        self.items.iter().map(|item| put(item).map_err(|why| item.told(self.setting, why))).collect()
     }
 }
 
 impl Layer {
     pub(crate) fn new(origin: Origin, path: impl Into<String>) -> Self {
-        Self { origin, path: path.into(), values: Vec::new() }
+        Self { origin, path: path.into(), values: Vec::new(), unread: Vec::new() }
     }
 
     /// All defaults of the table.
@@ -124,19 +122,28 @@ impl Layer {
         if self.path.is_empty() { setting.path() } else { format!("{}.{}", self.path, setting.path()) }
     }
 
-    /// Takes out what cannot be read, and tells of it.
+    /// Takes out what cannot be read, and tells of it. Of a list the rest stays.
     pub(crate) fn sift(&mut self, problems: &mut Vec<Problem>) {
         let (mut program, mut upstream) = (Program::new(), Treatment::new());
         let mut wrong = Vec::new();
-        let names: Vec<_> = self.values.iter().map(|value| self.name(value.setting)).collect();
-        let mut names = names.into_iter();
-        self.values.retain(|value| {
-            let name = names.next().unwrap_or_default();
-            let told = value.put(&mut program, &mut upstream);
-            let is_right = told.is_empty();
-            wrong.extend(told.into_iter().map(|(place, why)| Problem::error(place, name.clone(), why)));
-            is_right
-        });
+        for mut value in std::mem::take(&mut self.values) {
+            let name = self.name(value.setting);
+            let put = value.put(&mut program, &mut upstream);
+            let (mut right, before) = (Vec::new(), wrong.len());
+            for (item, put) in value.items.into_iter().zip(put) {
+                match put {
+                    Ok(()) => right.push(item),
+                    Err(why) => wrong.push(Problem::error(item.place, name.clone(), why)),
+                }
+            }
+            // A list that was empty is right.
+            if right.is_empty() && wrong.len() > before {
+                self.unread.push(value.setting.key);
+                continue;
+            }
+            value.items = right;
+            self.values.push(value);
+        }
         // A flag that settles two things is wrong once.
         wrong.dedup();
         problems.extend(wrong);
@@ -144,7 +151,7 @@ impl Layer {
 
     /// Puts a value that was found to be right.
     pub(crate) fn put(value: &Value, program: &mut Program, upstream: &mut Treatment) {
-        let wrong = value.put(program, upstream);
-        debug_assert!(wrong.is_empty(), "{wrong:?}");
+        let put = value.put(program, upstream);
+        debug_assert!(put.iter().all(Result::is_ok), "{put:?}");
     }
 }

@@ -56,12 +56,20 @@ pub(crate) struct Problem {
 impl Problem {
     /// An error; what stands behind the first semicolon of `why` is what to do.
     pub(crate) fn error(place: Place, key: impl Into<String>, why: impl Display) -> Self {
-        let why = why.to_string();
-        let (what, help) = match why.split_once("; ") {
-            Some((what, help)) => (what.to_owned(), Some(help.to_owned())),
+        let why = shortened(&why.to_string());
+        // One in a value that is quoted is none of ours.
+        let quotes = |text: &str| text.matches('`').count();
+        let mut semicolons = why.match_indices("; ");
+        let first = match quotes(&why).is_multiple_of(2) {
+            true => semicolons.find(|(at, _)| quotes(&why[..*at]).is_multiple_of(2)),
+            // A value has a quote in it, and nobody knows where it ends.
+            false => semicolons.last(),
+        };
+        let (what, help) = match first {
+            Some((at, _)) => (why[..at].to_owned(), Some(why[at + 2..].to_owned())),
             None => (why, None),
         };
-        Self { severity: Severity::Error, place, key: key.into(), what, help, also: None }
+        Self { severity: Severity::Error, place, key: cut(&key.into()), what, help, also: None }
     }
 
     pub(crate) fn warning(place: Place, key: impl Into<String>, why: impl Display) -> Self {
@@ -72,6 +80,29 @@ impl Problem {
     pub(crate) fn also(self, place: &Place, label: &str) -> Self {
         let Place::File(span) = place else { return self };
         Self { also: Some((span.clone(), label.to_owned())), ..self }
+    }
+}
+
+/// The longest value and key that are told in full.
+const CHARS_MAX: usize = 120;
+/// The longest sentence that is told, where it has a value that is not quoted.
+const WHY_MAX: usize = 1000;
+
+/// With all that is quoted cut to a length that people read.
+fn shortened(why: &str) -> String {
+    let parts: Vec<_> =
+        why.split('`').enumerate().map(|(n, part)| if n % 2 == 1 { cut(part) } else { part.to_owned() }).collect();
+    let why = parts.join("`");
+    match why.char_indices().nth(WHY_MAX) {
+        Some((end, _)) => format!("{}…", &why[..end]),
+        None => why,
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(CHARS_MAX) {
+        Some(_) => text.chars().take(CHARS_MAX / 2).chain(['…']).collect(),
+        None => text.to_owned(),
     }
 }
 
@@ -104,14 +135,54 @@ impl Source {
         while let Some(at) = rest.find("://") {
             let (before, after) = rest.split_at(at + 3);
             shown.push_str(before);
-            let end = after.find(|c: char| c.is_whitespace() || "/\"'?#".contains(c)).unwrap_or(after.len());
-            let secret = after[..end].rfind('@').unwrap_or(0);
+            let end = after.find(|c: char| c.is_whitespace() || "\"'`".contains(c)).unwrap_or(after.len());
+            let url = &after[..end];
+            // A password may hold what ends a URL.
+            let line = || after.split('\n').next().unwrap_or_default();
+            let secret = if has_secret(url) { url.rfind('@').or_else(|| line().rfind('@')).unwrap_or(0) } else { 0 };
             shown.extend(std::iter::repeat_n('*', secret));
             rest = &after[secret..];
         }
-        shown + rest
+        without_keys(shown + rest)
+    }
+
+    /// The lines of `text` from one place to another, the offset at which they begin, and the number of the first.
+    fn lines<'t>(&self, text: &'t str, from: usize, to: usize) -> (&'t str, usize, usize) {
+        let begin = text.get(..from).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+        let end = text.get(to..).and_then(|after| after.find('\n')).map_or(text.len(), |at| to + at + 1);
+        (&text[begin..end], begin, self.position(begin).0)
     }
 }
+
+/// With stars for what is in PEM, which has its place in a file of its own.
+fn without_keys(text: String) -> String {
+    const BEGIN: &str = "-----BEGIN ";
+    if !text.contains(BEGIN) {
+        return text;
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut parts = text.split(BEGIN);
+    shown.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        shown.push_str(BEGIN);
+        let end = part.find("-----END").unwrap_or(part.len());
+        let star = |c: char| std::iter::repeat_n(if c == '\n' { c } else { '*' }, c.len_utf8());
+        shown.extend(part[..end].chars().flat_map(star));
+        shown.push_str(&part[end..]);
+    }
+    shown
+}
+
+/// Whether a URL, or what follows its `://`, may hold a password: before its host, or where a password has a / and what is
+/// before that is no port.
+fn has_secret(url: &str) -> bool {
+    let authority = url.split(['/', '?', '#']).next().unwrap_or_default();
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit() || byte == b']');
+    authority.contains('@') || authority.rsplit_once(':').is_some_and(|(_, port)| !is_port(port))
+}
+
+/// So many problems are told; whoever has mended them asks again.
+const SHOWN_MAX: usize = 100;
 
 /// Everything that is wrong, and the file that it is wrong in.
 #[derive(Debug, Clone, Default)]
@@ -130,7 +201,12 @@ impl Wrong {
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
         let shown = self.source.shown();
         let told = |problem: &Problem| self.one(problem, &shown, &renderer);
-        let mut told: Vec<_> = self.problems.iter().map(told).collect();
+        let mut shown_first: Vec<_> = self.problems.iter().collect();
+        if self.problems.len() > SHOWN_MAX {
+            // None that must be mended may be left out for one that need not.
+            shown_first.sort_by_key(|problem| problem.severity == Severity::Warning);
+        }
+        let mut told: Vec<_> = shown_first.into_iter().take(SHOWN_MAX).map(told).collect();
         if self.problems.iter().any(|problem| matches!(problem.place, Place::File(_))) {
             told.push(self.sum());
         }
@@ -151,10 +227,16 @@ impl Wrong {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let also = also.as_ref().map(|(span, label)| AnnotationKind::Context.span(span.clone()).label(label.as_str()));
-        let snippet = Snippet::source(shown)
+        let spans = || std::iter::once(span).chain(also.iter().map(|(span, _)| span));
+        let from = spans().map(|span| span.start).min().unwrap_or(0);
+        let to = spans().map(|span| span.end).max().unwrap_or(0);
+        let (lines, begin, number) = self.source.lines(shown, from, to);
+        let within = |span: &Range<usize>| span.start - begin..span.end - begin;
+        let also = also.as_ref().map(|(span, label)| AnnotationKind::Context.span(within(span)).label(label.as_str()));
+        let snippet = Snippet::source(lines)
+            .line_start(number)
             .path(self.source.path.as_str())
-            .annotation(AnnotationKind::Primary.span(span.clone()))
+            .annotation(AnnotationKind::Primary.span(within(span)))
             .annotations(also);
         let mut group = Group::with_title(level.primary_title(named(key))).element(snippet);
         if let Some(help) = help {
@@ -165,11 +247,16 @@ impl Wrong {
     }
 
     fn sum(&self) -> String {
-        let count = |severity| self.problems.iter().filter(|problem| problem.severity == severity).count() as u64;
+        let path = &self.source.path;
+        if self.problems.len() > SHOWN_MAX {
+            return format!("{path}: more than {SHOWN_MAX} mistakes, of which these are the first");
+        }
+        let in_file = || self.problems.iter().filter(|problem| matches!(problem.place, Place::File(_)));
+        let count = |severity| in_file().filter(|problem| problem.severity == severity).count() as u64;
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
         let counted = [(errors, "error"), (warnings, "warning")].into_iter().filter(|(n, _)| *n > 0);
         let counted: Vec<_> = counted.map(|(n, thing)| Counted(n, thing).to_string()).collect();
-        format!("{}: {}", self.source.path, counted.join(", "))
+        format!("{path}: {}", counted.join(", "))
     }
 }
 
@@ -196,8 +283,33 @@ mod tests {
 
     #[test]
     fn passwords_of_urls_are_not_shown() {
-        let text = "a: https://me:secret@host/x@y\nb: http://h\nc: redis://:s@cret@h\n".to_owned();
-        let source = Source { path: String::new(), text };
-        assert_eq!(source.shown(), "a: https://*********@host/x@y\nb: http://h\nc: redis://*******@h\n");
+        for (text, shown) in [
+            ("a: https://me:secret@host/x", "a: https://*********@host/x"),
+            ("a: 'http://h:80/x@y' http://[::1]/x@y", "a: 'http://h:80/x@y' http://[::1]/x@y"),
+            ("redis://:s@cret@h\nhttp://h\n", "redis://*******@h\nhttp://h\n"),
+            // Whatever may be a password is taken for one.
+            ("http://me:sec/r#t@h/é", "http://**********@h/é"),
+            ("http://me:\"sec\" ret@h", "http://************@h"),
+            ("http://mé@h/x@y", "http://*******@y"),
+            ("k: -----BEGIN X-----\né\n-----END X-----", "k: -----BEGIN ******\n**\n-----END X-----"),
+            ("k: -----BEGIN X", "k: -----BEGIN *"),
+        ] {
+            let source = Source { path: String::new(), text: text.to_owned() };
+            assert_eq!((source.shown().len(), &*source.shown()), (text.len(), shown));
+        }
+    }
+
+    #[test]
+    fn what_to_do_is_behind_the_first_semicolon_that_is_no_value() {
+        let long = "x".repeat(200);
+        for (why, what, help) in [
+            ("`a; b` is wrong; write c; or d", "`a; b` is wrong", Some("write c; or d")),
+            ("it is wrong", "it is wrong", None),
+            ("`a`b; c` is wrong; write d", "`a`b; c` is wrong", Some("write d")),
+            (&format!("`{long}` is wrong"), &format!("`{}…` is wrong", "x".repeat(60)), None),
+        ] {
+            let problem = Problem::error(Place::Default, "", why);
+            assert_eq!((&*problem.what, problem.help.as_deref()), (what, help));
+        }
     }
 }

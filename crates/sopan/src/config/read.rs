@@ -75,7 +75,10 @@ pub(in crate::config) fn whole(range: RangeInclusive<u64>) -> impl Fn(&str) -> R
 
 /// A whole number that fits into 32 bits; closer bounds are the policy's.
 pub(in crate::config) fn count(text: &str) -> Result<u32, String> {
-    whole(0..=u64::from(u32::MAX))(text).map(|n| u32::try_from(n).unwrap_or(u32::MAX))
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("`{text}` is not a count; write digits and nothing else"));
+    }
+    text.parse().map_err(|_| format!("`{text}` is too large; write a whole number up to {}", u32::MAX))
 }
 
 /// A number with decimals; its bounds, and that it is a number at all, are the policy's.
@@ -117,7 +120,11 @@ pub(in crate::config) fn one_of<T: Copy, const N: usize>(
 
 /// `on` or `off`.
 pub(in crate::config) fn switch(text: &str) -> Result<bool, String> {
-    one_of([("on", true), ("off", false)])(text)
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("`{text}` is not allowed; write on or off")),
+    }
 }
 
 /// An address to listen on.

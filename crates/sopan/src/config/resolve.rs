@@ -11,7 +11,7 @@ use sopan_engine::{ClientCertificate, Roots, Target, TlsError};
 use super::draft::{Program, Treatment};
 use super::layer::{Layer, Origin, Value};
 use super::problem::{Place, Problem};
-use super::setting::{Section, Setting};
+use super::setting::{Kind, Section, Setting};
 use super::table;
 
 /// Values in force, and where each came from.
@@ -21,6 +21,10 @@ pub(crate) struct Resolved {
     pub(crate) values: Vec<(Origin, Value)>,
     /// What is above the keys in the file: `upstreams.shop`.
     pub(crate) path: String,
+    /// Whether people know settings by their keys, or by their flags.
+    has_file: bool,
+    /// Keys of which something was said that nobody understands: what stands for them instead is not what was meant.
+    unread: Vec<&'static str>,
 }
 
 impl Resolved {
@@ -31,7 +35,9 @@ impl Resolved {
         };
         let values = table::settings().filter(|setting| is_wanted(setting)).filter_map(strongest).collect();
         let path = layers.iter().map(|layer| layer.path.as_str()).find(|path| !path.is_empty()).unwrap_or_default();
-        Self { values, path: path.to_owned() }
+        let has_file = layers.iter().any(|layer| layer.origin == Origin::File);
+        let unread = layers.iter().flat_map(|layer| layer.unread.iter().copied()).collect();
+        Self { values, path: path.to_owned(), has_file, unread }
     }
 
     fn value(&self, key: &str) -> Option<&(Origin, Value)> {
@@ -45,33 +51,57 @@ impl Resolved {
         (*origin != Origin::Table).then(|| value.place.clone())
     }
 
-    /// What a setting is called by whoever said it, or by whoever could.
-    pub(crate) fn name(&self, key: &str) -> String {
+    /// Whether it is known what is meant by it.
+    pub(crate) fn is_read(&self, key: &str) -> bool {
+        !self.unread.contains(&key)
+    }
+
+    /// What a setting is called in a sentence, by whoever said it or could.
+    fn name(&self, key: &str) -> String {
         let Some(setting) = table::of_upstream(key) else { return key.to_owned() };
-        let is_typed = matches!(self.said(key), Some(Place::Flag(_))) || self.path.is_empty();
+        let is_typed = !self.has_file || matches!(self.said(key), Some(Place::Flag(_)));
         match setting.typed().filter(|_| is_typed) {
             Some(flag) => flag,
             // `--breaker failures`
             None if is_typed => format!("--{} {}", setting.section.key().unwrap_or_default(), setting.key),
-            None => format!("{}.{}", self.path, setting.path()),
+            None => setting.path(),
         }
+    }
+
+    /// The same with all that is above it in the file, where it was said there.
+    pub(crate) fn title(&self, key: &str) -> String {
+        let name = self.name(key);
+        match self.value(key) {
+            _ if name.starts_with("--") => name,
+            Some((Origin::Defaults, _)) => format!("defaults.{name}"),
+            _ => format!("{}.{name}", self.path),
+        }
+    }
+
+    /// Its value as it was written.
+    fn written(&self, key: &str) -> String {
+        self.value(key).map_or_else(String::new, |(_, value)| value.shown())
+    }
+
+    /// The same in brackets behind its name: `total_timeout (2m, the default)`.
+    fn with_value(&self, key: &str) -> String {
+        let default = if self.said(key).is_none() { ", the default" } else { "" };
+        format!("{} ({}{default})", self.name(key), self.written(key))
     }
 
     /// Where to point for something that is wrong with one of several settings: the first that somebody said.
     fn place(&self, keys: &[&str]) -> (Place, String) {
-        let said = keys.iter().find_map(|key| self.said(key).map(|place| (place, self.name(key))));
-        said.unwrap_or_else(|| (Place::Default, keys.first().map_or_else(String::new, |key| self.name(key))))
+        let said = keys.iter().find_map(|key| self.said(key).map(|place| (place, self.title(key))));
+        said.unwrap_or_else(|| (Place::Default, keys.first().map_or_else(String::new, |key| self.title(key))))
     }
 
     /// Where a setting of the program was said, and what it is called there.
     pub(crate) fn at_top(&self, key: &str) -> (Place, String) {
-        let found = self.values.iter().find(|(_, value)| value.setting.key == key);
-        let named = |value: &Value| value.setting.typed().unwrap_or_else(|| key.to_owned());
-        match found {
-            Some((Origin::File, value)) => (value.place.clone(), key.to_owned()),
-            Some((_, value)) => (Place::Flag(named(value)), named(value)),
-            None => (Place::Default, format!("--{key}")),
-        }
+        let value = self.values.iter().map(|(_, value)| value).find(|value| value.setting.key == key);
+        let place = value.map_or(Place::Default, |value| value.place.clone());
+        let is_typed = !self.has_file || matches!(place, Place::Flag(_));
+        let flag = value.and_then(|value| value.setting.typed()).filter(|_| is_typed);
+        (place, flag.unwrap_or_else(|| key.to_owned()))
     }
 
     fn error(&self, keys: &[&str], why: impl std::fmt::Display) -> Problem {
@@ -106,7 +136,7 @@ impl Resolved {
         self.limits(&mut upstream, problems);
         let settings = &upstream.settings;
         for verdict in [settings.lane.validate(), settings.retry.validate(), settings.breaker.validate()] {
-            problems.extend(verdict.err().unwrap_or_default().iter().map(|error| self.told(error)));
+            problems.extend(verdict.err().unwrap_or_default().iter().filter_map(|error| self.told(error)));
         }
         self.fit(&upstream, problems);
         self.certificates(&mut upstream, problems);
@@ -114,18 +144,40 @@ impl Resolved {
     }
 
     /// A policy's complaint, by the names that people know.
-    fn told(&self, error: &PolicyError) -> Problem {
-        let name = self.name(error.key);
-        let told = error.told(|key| self.name(key));
-        let why = told.strip_prefix(&format!("{name}: ")).unwrap_or(&told).to_owned();
-        let keys = match &error.allowed {
-            Allowed::AtLeast(other, _) => vec![error.key, *other],
-            // `window` is held against `min_span`.
-            Allowed::Words(_) if error.key == "window" => vec![error.key, "min_span"],
-            Allowed::Words(_) => vec![error.key],
+    fn told(&self, error: &PolicyError) -> Option<Problem> {
+        let (other, allowed, against) = match &error.allowed {
+            Allowed::Words(words) => (None, words.clone(), ""),
+            Allowed::AtLeast(other, _) => (Some(*other), format!("{} or more", self.with_value(other)), "more than"),
+            Allowed::MoreThan(other, _) => {
+                (Some(*other), format!("more than {}", self.with_value(other)), "not less than")
+            }
         };
-        let (place, _) = self.place(&keys);
-        Problem::error(told_at(place, &name), name, why)
+        if !self.is_read(error.key) || other.is_some_and(|other| !self.is_read(other)) {
+            return None;
+        }
+        // Whoever said only the other one has that before his eyes.
+        if let (None, Some(other)) = (self.said(error.key), other) {
+            let (this, value) = (self.name(error.key), self.written(other));
+            let default = self.written(error.key);
+            let why =
+                format!("{value} is {against} {this}, which is {default} by default; raise {this}, or lower this");
+            return Some(self.error(&[other], why));
+        }
+        let items = self.value(error.key).map_or(&[][..], |(_, value)| &value.items);
+        let item = items.iter().find(|item| items.len() == 1 || item.text.trim() == error.value);
+        let value = match item {
+            Some(item) if item.written.is_some() => format!("what `{}` stands for", item.shown()),
+            Some(item) if table::of_upstream(error.key).is_some_and(|s| s.kind == Kind::Size) => item.text.clone(),
+            _ => error.value.clone(),
+        };
+        let is = if value.ends_with(" of them") { "are" } else { "is" };
+        let problem = self.error(&[error.key], format!("{value} {is} not allowed; allowed is {allowed}"));
+        let problem = match item.map(|item| &item.place) {
+            Some(place @ Place::File(_)) => Problem { place: place.clone(), ..problem },
+            _ => problem,
+        };
+        let other = other.and_then(|other| self.said(other)).unwrap_or(Place::Default);
+        Some(problem.also(&other, "held against this"))
     }
 
     /// Limits and the burst beside them, as they are kept to.
@@ -187,29 +239,27 @@ impl Resolved {
     fn fit(&self, upstream: &Treatment, problems: &mut Vec<Problem>) {
         let (lane, retry) = (&upstream.settings.lane, &upstream.settings.retry);
         let show = sopan_core::policy::show_duration;
+        let is_read = self.is_read("total_timeout");
+        let other = self.said("total_timeout").unwrap_or(Place::Default);
         if let (Some(wait), Some(total), Some(_)) = (lane.wait_max, retry.total_timeout, self.said("wait_max"))
             && wait > total
+            && is_read
         {
-            let total_name = self.name("total_timeout");
-            let why = format!(
-                "{} is longer than {total_name} ({}), which ends the wait before; raise {total_name}, or shorten this",
-                show(wait),
-                show(total)
-            );
-            let problem = self.error(&["wait_max"], why);
-            let other = self.said("total_timeout").unwrap_or(Place::Default);
-            problems.push(problem.also(&other, "it ends here"));
+            let (name, total) = (self.name("total_timeout"), self.with_value("total_timeout"));
+            let why =
+                format!("{} is longer than {total}, which ends the wait; raise {name}, or shorten this", show(wait));
+            problems.push(self.error(&["wait_max"], why).also(&other, "it ends here"));
         }
         if let (Some(total), Some(_)) = (retry.total_timeout, self.said("attempt_timeout"))
             && retry.attempt_timeout > total
+            && is_read
         {
+            let (name, total) = (self.name("total_timeout"), self.with_value("total_timeout"));
             let why = format!(
-                "{} is never used up, since {} ({}) ends the request before; shorten it",
-                show(retry.attempt_timeout),
-                self.name("total_timeout"),
-                show(total)
+                "{} is never used up, since {total} ends the request before; raise {name}, or shorten this",
+                show(retry.attempt_timeout)
             );
-            problems.push(self.warning(&["attempt_timeout"], why));
+            problems.push(self.warning(&["attempt_timeout"], why).also(&other, "it ends here"));
         }
         if self.said("limits").is_some() || self.said("burst").is_some() {
             self.margins(&lane.limits, lane.headroom, lane.rate_margin.millionths(), problems);
@@ -220,30 +270,50 @@ impl Resolved {
     fn margins(&self, limits: &[Limit], headroom: u32, margin: u32, problems: &mut Vec<Problem>) {
         /// From here on a rate has room for the jitter of the way.
         const MARGIN: u32 = 10_000;
-        for (at, limit) in limits.iter().enumerate() {
-            let Limit::Rate(rate) = limit else { continue };
-            let why = match rate.burst() {
-                1 if margin < MARGIN => format!(
-                    "`{limit}` has no margin for jitter on the way, and an API that is as strict may answer some with \
-                     429; state the API's burst if it allows one, or add rate_margin: 10%"
-                ),
-                1 => continue,
-                burst if headroom >= burst => format!(
-                    "`{limit}` is used with a burst of 1, since headroom {headroom} leaves no more of it; write a smaller \
-                     headroom, or no burst"
-                ),
-                burst => {
-                    let Some((count, unit)) = in_a_unit(rate) else { continue };
-                    format!(
-                        "`{limit}` lets up to {} leave within one {unit}, and an API that counts {count} in every fixed \
-                         {unit} answers some of them with 429; write `{count} per {unit}` if yours counts so, and leave \
-                         it if it has a bucket",
-                        u64::from(burst) + count
-                    )
-                }
+        let rates = || {
+            limits.iter().enumerate().filter_map(|(at, limit)| match limit {
+                Limit::Rate(rate) => Some((at, limit, rate)),
+                Limit::Quota(_) | Limit::Calendar(_) => None,
+            })
+        };
+        let strict = || rates().filter(|(_, _, rate)| rate.burst() == 1 && margin < MARGIN);
+        if let Some((at, limit, _)) = strict().next() {
+            let (others, have) = match strict().count() {
+                1 => (String::new(), "has"),
+                2 => (" and another rate".to_owned(), "have"),
+                n => (format!(" and {} other rates", n - 1), "have"),
+            };
+            let why = format!(
+                "`{limit}`{others} {have} no margin for jitter on the way, and an API that is as strict may answer some \
+                 with 429; state the API's burst if it allows one, or set {} 10%",
+                self.set("rate_margin")
+            );
+            problems.push(self.at_limit(at, self.warning(&["limits", "burst"], why)));
+        }
+        for (at, limit, rate) in rates().filter(|(_, _, rate)| rate.burst() > 1) {
+            let burst = rate.burst();
+            let why = if headroom >= burst {
+                format!(
+                    "`{limit}` is used with a burst of 1, since {} leaves no more of it; lower that, or write no burst",
+                    self.with_value("headroom")
+                )
+            } else {
+                let Some((count, unit)) = in_a_unit(rate) else { continue };
+                format!(
+                    "`{limit}` lets up to {} leave within one {unit}, and an API that counts {count} in every fixed \
+                     {unit} answers some of them with 429; write `{count} per {unit}` if yours counts so, and leave \
+                     it if it has a bucket",
+                    u64::from(burst) + count
+                )
             };
             problems.push(self.at_limit(at, self.warning(&["limits", "burst"], why)));
         }
+    }
+
+    /// How a setting is set: `--client-key`, or `client_key:`.
+    fn set(&self, key: &str) -> String {
+        let name = self.name(key);
+        if name.starts_with("--") { name } else { format!("{name}:") }
     }
 
     /// Both files of a client certificate or neither, and what is in them.
@@ -259,12 +329,14 @@ impl Resolved {
         match (upstream.client_cert.clone(), upstream.client_key.clone()) {
             (None, None) => {}
             (Some(certificate), Some(key)) => self.client(certificate, key, upstream, problems),
+            (Some(_), None) if !self.is_read("client_key") => {}
+            (None, Some(_)) if !self.is_read("client_cert") => {}
             (Some(_), None) => {
-                let other = self.name("client_key");
+                let other = self.set("client_key");
                 problems.push(self.error(&["client_cert"], format!("it needs the private key too; add {other} FILE")));
             }
             (None, Some(_)) => {
-                let other = self.name("client_cert");
+                let other = self.set("client_cert");
                 problems.push(self.error(&["client_key"], format!("it needs the certificate too; add {other} FILE")));
             }
         }

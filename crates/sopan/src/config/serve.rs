@@ -1,6 +1,7 @@
 //! Settings of the proxy: flags and a file as what `sopan serve` does, or everything that is wrong with them.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -96,10 +97,14 @@ pub(crate) fn serve(config: Option<&str>, typed: &Typed) -> Result<Serve, Wrong>
 
 /// Reads, resolves and checks everything.
 pub(crate) fn load(config: Option<&str>, typed: &Typed) -> Loaded {
+    loaded(config.map(File::read), typed)
+}
+
+/// The same of a file that was read.
+pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     let mut wrong = Wrong::default();
     let mut flags = typed.layer(&mut wrong.problems);
     flags.sift(&mut wrong.problems);
-    let mut file = config.map(File::read);
     let mut parts = Vec::new();
     let (mut top, mut defaults) = (None, None);
     if let Some(file) = &mut file {
@@ -131,15 +136,26 @@ pub(crate) fn load(config: Option<&str>, typed: &Typed) -> Loaded {
     let settled = program.program();
     listener(&program, &settled, &served, &upstreams, &mut found);
     routes(&served, &upstreams, &mut found);
-    // The same default of many upstreams is wrong once.
-    for problem in found {
-        if !wrong.problems.contains(&problem) {
-            wrong.problems.push(problem);
-        }
-    }
+    wrong.problems.append(&mut found);
+    once(&mut wrong.problems);
     in_order(&mut wrong.problems);
     let serve = (!wrong.has_errors()).then(|| made(settled, served));
     Loaded { wrong, program, upstreams, serve }
+}
+
+/// What stands in one place and counts for many upstreams, as a default does, is wrong once.
+fn once(problems: &mut Vec<Problem>) {
+    let mut told = HashSet::new();
+    problems.retain(|problem| {
+        let (from, to) = match &problem.place {
+            Place::File(span) => (span.start, span.end),
+            // Flags are told by their name, which is the key.
+            Place::Flag(_) | Place::Default => (usize::MAX, usize::MAX),
+        };
+        let key = if from == usize::MAX { problem.key.clone() } else { String::new() };
+        let flag = if let Place::Flag(flag) = &problem.place { flag.clone() } else { String::new() };
+        told.insert((from, to, key, flag, problem.what.clone()))
+    });
 }
 
 /// As they stand in the file, those of flags first.
@@ -193,16 +209,28 @@ fn listener(
     }
     let (admin_at, admin_name) = resolved.at_top("admin");
     if *admin == Some(*listen) && listen.port() != 0 {
-        let why = format!("`{listen}` is the address of {name}; it needs a port of its own, or off");
-        problems.push(Problem::error(admin_at, admin_name.clone(), why).also(&at, "it listens here too"));
+        problems.push(match (&at, &admin_at) {
+            (Place::File(_) | Place::Flag(_), Place::Default) => {
+                let why =
+                    format!("`{listen}` is the address of {admin_name} by default; take another, or move {admin_name}");
+                Problem::error(at.clone(), name.clone(), why)
+            }
+            _ => {
+                let why = format!("`{listen}` is the address of {name}; it needs a port of its own, or off");
+                Problem::error(admin_at.clone(), admin_name.clone(), why).also(&at, "it listens here too")
+            }
+        });
     }
     for ((_, place, treatment), (_, resolved)) in served.iter().zip(upstreams) {
         let Some(target) = &treatment.target else { continue };
-        for (name, address) in [(&name, Some(*listen)), (&admin_name, *admin)] {
+        for (name, place_of, address) in [(&name, &at, Some(*listen)), (&admin_name, &admin_at, *admin)] {
             if address.is_some_and(|address| leads_to(target, address)) {
-                let why = format!("`{target}` is the address of {name}; sopan would ask itself, and not the API");
+                let why = format!(
+                    "`{target}` is the address of {name}, so sopan would ask itself; write the address of the API, or \
+                     change {name}"
+                );
                 let at = resolved.said("url").unwrap_or_else(|| place.clone());
-                problems.push(Problem::error(at, resolved.name("url"), why));
+                problems.push(Problem::error(at, resolved.title("url"), why).also(place_of, "sopan listens here"));
             }
         }
     }
@@ -212,19 +240,32 @@ fn listener(
 fn routes(served: &[(String, Place, Treatment)], upstreams: &[(String, Resolved)], problems: &mut Vec<Problem>) {
     let mut taken = HashMap::new();
     for ((name, place, treatment), (_, resolved)) in served.iter().zip(upstreams) {
+        if !resolved.is_read("route") {
+            continue;
+        }
         let at = resolved.said("route").unwrap_or_else(|| place.clone());
-        let Some((other, other_at)) = taken.insert(&treatment.route, (name, at.clone())) else { continue };
-        let why = match &treatment.route {
-            Route::Any => format!(
-                "it takes what no other upstream takes, and so does `{other}`; give one of them a route, such as                  route: /{name}"
-            ),
-            Route::Path(_) | Route::Host(_) => {
-                format!("`{other}` has the same route; give each upstream a route of its own")
+        let (other, other_at) = match taken.entry(&treatment.route) {
+            Entry::Vacant(free) => {
+                free.insert((name, at));
+                continue;
             }
+            Entry::Occupied(taken) => taken.into_mut(),
         };
         let key = format!("upstreams.{name}");
-        let key = if treatment.route == Route::Any { key } else { format!("{key}.route") };
-        problems.push(Problem::error(at, key, why).also(&other_at, "the other one"));
+        let (key, why) = match &treatment.route {
+            Route::Any => {
+                let why = format!(
+                    "it has no route and takes what no other upstream takes, as `{other}` does; give all but one of them \
+                     a route, such as /{name}"
+                );
+                (key, why)
+            }
+            Route::Path(_) | Route::Host(_) => {
+                let why = format!("`{other}` has the same route; give each upstream a route of its own");
+                (format!("{key}.route"), why)
+            }
+        };
+        problems.push(Problem::error(at, key, why).also(other_at, "the other one"));
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+mod check;
 mod corpus;
 #[path = "../../../../fuzz/properties/corpus.rs"]
 mod corpus_files;

@@ -19,8 +19,8 @@ fn a_wrong_flag_is_one_clear_line_and_exit_code_2() {
         ),
         (
             &["serve", "--upstream", "http://localhost:8000"],
-            "error: --upstream: `http://localhost:8000` is the address of --listen; sopan would ask itself, and not the \
-             API\n",
+            "error: --upstream: `http://localhost:8000` is the address of --listen, so sopan would ask itself; \
+             write the address of the API, or change --listen\n",
         ),
         (
             &["serve", "--upstream", "http://127.0.0.1:1", "--listen", "[::]:8000"],

@@ -3,15 +3,34 @@
 /// The word that is nearest to `typed`, if one is near: at most one mistake in three letters (optimal string alignment
 /// distance, that is with neighbours that changed places as one).
 pub(super) fn nearest<'w>(typed: &str, words: &[&'w str]) -> Option<&'w str> {
-    let plain = |word: &str| word.to_ascii_lowercase().replace(['-', ' '], "_");
     let typed = plain(typed);
-    let near =
-        words.iter().map(|word| (distance(&typed, &plain(word)), *word)).min_by_key(|(distance, _)| *distance)?;
-    (near.0 * 3 <= typed.chars().count().max(3)).then_some(near.1)
+    let letters = typed.chars().count();
+    let near = |word: &&'w str| {
+        let length = letters.max(word.len());
+        // No more than the difference of their lengths can make them the same.
+        let distance = if letters.abs_diff(word.len()) * 3 > length { length } else { distance(&typed, word) };
+        (distance * 3 <= length).then_some((distance, *word))
+    };
+    words.iter().filter_map(near).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
+}
+
+/// Whether one has the parts of the other, perhaps in another order: `max_wait` and `wait_max`.
+pub(super) fn has_same_parts(a: &str, b: &str) -> bool {
+    let parts = |word: &str| {
+        let mut parts: Vec<_> = word.split('_').map(str::to_owned).collect();
+        parts.sort();
+        parts
+    };
+    a.len() == b.len() && parts(a) == parts(b)
+}
+
+/// As it would be written, had it been written as a setting is.
+pub(super) fn plain(word: &str) -> String {
+    word.to_ascii_lowercase().replace(['-', ' '], "_")
 }
 
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<_>, Vec<_>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let (a, b): (Vec<_>, Vec<_>) = (a.chars().collect(), b.chars().collect());
     let mut before = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for i in 1..=a.len() {
@@ -44,6 +63,7 @@ mod tests {
             ("wait-max", Some("wait_max")),
             ("waitmax", Some("wait_max")),
             ("max_wait", None),
+            ("wait_mx", Some("wait_max")),
             ("wiat_max", Some("wait_max")),
             ("WaitingMax", Some("waiting_max")),
             ("clientby", Some("client_by")),
@@ -51,6 +71,7 @@ mod tests {
             ("x", None),
             ("", None),
             ("colour", None),
+            (&"k".repeat(400), None),
         ] {
             assert_eq!(nearest(typed, &words), meant, "{typed}");
         }

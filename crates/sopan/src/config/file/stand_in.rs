@@ -49,7 +49,7 @@ fn one(name: &str, directory: &Path) -> Result<String, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if name.is_empty() || name.as_bytes()[0].is_ascii_digit() || !name.bytes().all(is_name) {
         return Err(format!(
-            "`{name}` is not the name of a variable; write letters, digits and _, as in ${{API_HOST}}"
+            "`${{{name}}}` does not name a variable; write letters, digits and _, as in ${{API_HOST}}"
         ));
     }
     match (std::env::var_os(name).filter(|value| !value.is_empty()), otherwise) {
@@ -89,8 +89,8 @@ mod tests {
             ("${file:nothing}", Err("`${file:nothing}`: the file cannot be read")),
             ("$HOME", Err("has a $ that stands for nothing")),
             ("${HOME", Err("has a $ that stands for nothing")),
-            ("${1A}", Err("is not the name of a variable")),
-            ("${}", Err("is not the name of a variable")),
+            ("${1A}", Err("does not name a variable")),
+            ("${}", Err("does not name a variable")),
         ] {
             match (resolve(text, directory.path()), expected) {
                 (Err(why), Err(expected)) => assert!(why.contains(expected), "{text}: {why}"),

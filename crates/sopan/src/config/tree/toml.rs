@@ -4,16 +4,17 @@ use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue};
 
 use super::super::problem::Source;
-use super::{Fault, Key, Node, Value};
+use super::{Fault, Key, Node, Value, words};
 
 pub(super) fn read(source: &Source) -> Result<Node, Vec<Fault>> {
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     if !errors.is_empty() {
-        let fault = |error: &::toml::de::Error| Fault {
-            what: error.message().to_owned(),
-            span: error.span().unwrap_or_default(),
+        let fault = |error: &::toml::de::Error| {
+            let span = error.span().unwrap_or_default();
+            let word = source.text.get(span.clone()).unwrap_or_default();
+            Fault { what: words::toml(error.message(), word, words::line_of(source, &span)), span }
         };
-        return Err(errors.iter().map(fault).collect());
+        return Err(words::first_of_lines(errors.iter().map(fault).collect(), source));
     }
     Ok(Node { value: map(table.get_ref(), &source.text), span: table.span() })
 }

@@ -10,11 +10,12 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Error, Location, Spanned};
 
 use super::super::problem::Source;
-use super::{Fault, Key, Node, Value};
+use super::{Fault, Key, Node, Value, words};
 
 /// Values in a file; an anchor that is used a hundred times counts a hundred times. More than this is no settings file.
 const NODES_MAX: usize = 50_000;
-const DEPTH_MAX: usize = 64;
+/// A settings file is five deep. Each level takes some of the stack.
+const DEPTH_MAX: usize = 16;
 
 pub(super) fn read(source: &Source) -> Result<Node, Fault> {
     let options = serde_saphyr::options! {
@@ -36,16 +37,13 @@ fn fault(error: &Error, source: &Source) -> Fault {
         })
     });
     let what = match error {
-        Error::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is there twice"),
-        Error::MultipleDocuments { .. } => "there is more than one document in the file".to_owned(),
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is there twice; keep one of them"),
+        Error::MultipleDocuments { .. } => {
+            "there is more than one document in the file; take away the line ---, or what is below it".to_owned()
+        }
         _ => {
             let told = error.to_string();
-            let told = told.rsplit_once(" at line ").map_or(&*told, |(what, _)| what).to_owned();
-            if told.contains("expected string scalar") || told.contains("null into string") {
-                "a key must be a word".to_owned()
-            } else {
-                told
-            }
+            words::yaml(told.split_once(" at line ").map_or(&told, |(what, _)| what))
         }
     };
     Fault { what, span }
@@ -133,24 +131,44 @@ impl<'de> Visitor<'de> for AnyVisitor {
     }
 }
 
+/// What came by an anchor stands where it was defined, so that a mistake in it is one mistake.
 fn node(any: &Spanned<Any>, text: &str) -> Node {
-    let at = |location: Location| span(location).filter(|span| text.get(span.clone()).is_some());
+    let at = |location: Location| span(location).filter(|span| text.get(span.clone()).is_some()).unwrap_or_default();
+    let span = at(any.defined);
     let value = match &any.value {
         Any::Nothing => Value::Nothing,
         Any::Text(text) => Value::Text(text.clone()),
-        Any::Plain => Value::Text(at(any.defined).map_or("", |span| &text[span]).to_owned()),
+        Any::Plain => Value::Text(text[span.clone()].to_owned()),
         Any::List(items) => Value::List(items.iter().map(|item| node(item, text)).collect()),
         Any::Map(entries) => Value::Map(
             entries
                 .iter()
-                .map(|(key, value)| {
-                    let span = at(key.referenced).unwrap_or_default();
-                    (Key { text: key.value.clone(), span }, node(value, text))
-                })
+                .map(|(key, value)| (Key { text: key.value.clone(), span: at(key.defined) }, node(value, text)))
                 .collect(),
         ),
     };
-    Node { value, span: at(any.referenced).unwrap_or_default() }
+    Node { span: shown(span, &value, text), value }
+}
+
+/// What is underlined: of a text over several lines not the break at its end, of a list in brackets all of it where that is
+/// on one line.
+fn shown(span: Range<usize>, value: &Value, text: &str) -> Range<usize> {
+    let end = span.start + text[span.clone()].trim_end().len();
+    let last = match value {
+        Value::List(items) => items.last(),
+        Value::Map(entries) => entries.last().map(|(_, node)| node),
+        Value::Nothing | Value::Text(_) => None,
+    };
+    let close = match &text[span.clone()] {
+        "[" => ']',
+        "{" => '}',
+        _ => return span.start..end,
+    };
+    let inner = last.map_or(span.end, |node| node.span.end).max(span.end);
+    match text[inner..].find(close).map(|at| inner + at + 1) {
+        Some(end) if !text[span.start..end].contains('\n') => span.start..end,
+        _ => span,
+    }
 }
 
 /// The bytes of a place, where they are known.

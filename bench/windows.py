@@ -29,7 +29,7 @@ WRITTEN = {
 }
 
 
-async def client(port):
+async def client(port, seen):
     while True:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
@@ -37,18 +37,21 @@ async def client(port):
                 writer.write(b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
                 await reader.readexactly(int(head.split(b"content-length: ")[1].split(b"\r\n")[0]))
+                seen.append(int(head.split()[1]))
         finally:
             writer.close()
 
 
 async def rounds(port):
+    seen = []
     for _ in range(ROUNDS):
         await asyncio.sleep(QUIET)
-        clients = [asyncio.create_task(client(port)) for _ in range(CLIENTS)]
+        clients = [asyncio.create_task(client(port, seen)) for _ in range(CLIENTS)]
         await asyncio.sleep(BUSY)
         for task in clients:
             task.cancel()
         await asyncio.gather(*clients, return_exceptions=True)
+    return seen
 
 
 def once(written, api):
@@ -56,12 +59,12 @@ def once(written, api):
     limit, window = APIS[api]
     fake = Program([SOPAN, "fake-api", "--listen", f"127.0.0.1:{up}", "--limit", limit, "--window", window], up)
     with fake, Program(sopan(port, up, *WRITTEN[written]), port):
-        asyncio.run(rounds(port))
+        seen = asyncio.run(rounds(port))
         time.sleep(0.2)
         log = json.load(urllib.request.urlopen(f"http://127.0.0.1:{up}/_fake/log"))
     limited = sum(entry["status"] == 429 for entry in log)
     served = sum(entry["status"] == 200 for entry in log)
-    return limited, served / (RATE * BUSY * ROUNDS)
+    return limited, served / (RATE * BUSY * ROUNDS), sum(status != 200 for status in seen)
 
 
 def main():
@@ -87,7 +90,9 @@ def main():
                 os.wait()
             except ChildProcessError:
                 break
-        print(f"| {written} |" + "".join(f" {limited} × 429, {share:.0%} |" for limited, share in results), flush=True)
+        bad = sum(result[2] for result in results)
+        bad = f" clients saw {bad} other than 200" if bad else ""
+        print(f"| {written} |" + "".join(f" {limited}, {share:.0%} |" for limited, share, _ in results) + bad, flush=True)
     print(machine())
 
 

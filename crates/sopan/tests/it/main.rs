@@ -7,6 +7,7 @@ mod corpus;
 mod corpus_files;
 mod fake;
 mod fetch;
+mod links;
 #[path = "../../../../fuzz/properties/request_path.rs"]
 mod request_path;
 mod serve;

@@ -11,6 +11,7 @@ mod docs;
 mod explain;
 mod fake;
 mod fetch;
+mod links;
 mod man;
 mod packages;
 #[path = "../../../../fuzz/properties/request_path.rs"]

@@ -7,6 +7,7 @@ mod door;
 mod wire;
 
 mod bounds;
+mod documented;
 mod faults;
 mod fields;
 mod interims;

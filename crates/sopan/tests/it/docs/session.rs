@@ -157,6 +157,10 @@ impl Session {
                 Does::Save { name } => {
                     assert!(!name.contains('/'), "{name} is no name of a file");
                     fs::write(work(&self.dir).join(name), text).unwrap();
+                    // Settings that a page shows can be used.
+                    if [".yaml", ".toml", ".json"].iter().any(|ending| name.ends_with(ending)) {
+                        run(&format!("sopan check {name}"), &said, "");
+                    }
                 }
                 Does::Look | Does::Shown { .. } | Does::Unclear => {}
             }

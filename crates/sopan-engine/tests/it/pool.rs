@@ -124,6 +124,23 @@ async fn one_that_speaks_unasked_is_not_listened_to() {
     }
 }
 
+/// Nothing tells whose it is once a request is on its way. It fails that one request, as what is no HTTP does, and no other.
+#[tokio::test(start_paused = true)]
+async fn what_comes_behind_an_answer_too_late_fails_one_request_at_most() {
+    for late in ["\r\n", "evil", "HTTP/1.1 200"] {
+        for (method, status, seen) in [("GET", 200, vec![1, 2, 2]), ("POST", 502, vec![1, 2])] {
+            let first = fine().sleep(ms(100)).send(late).close();
+            let bench = Bench::new(move |request| if request.number == 1 { first.clone() } else { fine() }, |_| {});
+            assert_eq!(bench.get("/x").await.text(), "{}");
+            // It is on its way while the upstream still speaks, which never looks at it.
+            let got = bench.send(request(method, "/x", "")).await;
+            assert_eq!((got.status(), bench.get("/next").await.status()), (status, 200), "{method} {late:?}");
+            assert_eq!(connections(&bench), seen, "{method} {late:?}");
+            bench.is_at_rest();
+        }
+    }
+}
+
 /// An engine with an idle connection that will turn out to be stale, and one more that would too.
 async fn with_stale_ones(change: impl FnOnce(&mut Settings)) -> Bench {
     let script = |request: &Request| match request.number {

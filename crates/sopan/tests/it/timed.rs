@@ -22,24 +22,29 @@ fn a_429_costs_the_second_that_it_asks_for_and_little_more() {
         assert!(gap >= ms(1000) && run.took >= ms(1000), "{gap:?} {:?}", run.took);
         took.push(run.took);
     }
-    took.sort();
-    assert!(took[4] < ms(1300), "{took:?}");
+    // Others on this machine can only make it longer, and what it costs by itself is in every one of them.
+    assert!(took.iter().min().unwrap() < &ms(1300), "{took:?}");
 }
 
 #[test]
 fn failures_are_spaced_by_the_backoff() {
-    let fake = Fake::start(&["--fail-first", "2"]);
-    let run = sopan(&["fetch", &fake.url("/api/v1/health"), "--jitter", "0"]);
-    assert_eq!(run.code, Some(0), "{}", run.err);
-    assert_eq!(
-        run.logged("WARN"),
-        [
-            "attempt 1 failed (HTTP 500); waiting 0.50 s before retrying",
-            "attempt 2 failed (HTTP 500); waiting 1.00 s before retrying"
-        ]
-    );
-    let log = fake.log();
-    for (gap, least) in [(log[1].1 - log[0].1, ms(500)), (log[2].1 - log[1].1, ms(1000))] {
+    let mut gaps = [ms(u64::MAX); 2];
+    for _ in 0..3 {
+        let fake = Fake::start(&["--fail-first", "2"]);
+        let run = sopan(&["fetch", &fake.url("/api/v1/health"), "--jitter", "0"]);
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        assert_eq!(
+            run.logged("WARN"),
+            [
+                "attempt 1 failed (HTTP 500); waiting 0.50 s before retrying",
+                "attempt 2 failed (HTTP 500); waiting 1.00 s before retrying"
+            ]
+        );
+        let log = fake.log();
+        gaps = [gaps[0].min(log[1].1 - log[0].1), gaps[1].min(log[2].1 - log[1].1)];
+    }
+    // The least of each: never early, and others on this machine make some late.
+    for (gap, least) in gaps.into_iter().zip([ms(500), ms(1000)]) {
         assert!(gap >= least && gap < least + ms(300), "{gap:?}");
     }
 }

@@ -104,7 +104,9 @@ impl Ledger {
             Note::Hold { left } => self.hold = Some(tick.saturating_add(ticks(left))),
             Note::Breaker { open_for } => self.breaker = open_for.map(|left| tick.saturating_add(ticks(left))),
             Note::Calendar { limit, mut days, today, may } => {
-                if matches!(limit.parse(), Ok(Limit::Calendar(_))) {
+                // A limit that has a page was read before; this runs while a lane waits.
+                let is_known = matches!(self.pages.get(&limit), Some(Page::Calendar { .. }));
+                if is_known || matches!(limit.parse(), Ok(Limit::Calendar(_))) {
                     days.truncate(DAYS_MAX);
                     self.pages.insert(limit, Page::Calendar { days, today, may });
                 }

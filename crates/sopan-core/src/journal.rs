@@ -73,11 +73,8 @@ pub enum Note {
 
 /// Whether a limit outlives the process; if so, how many it lets.
 pub fn is_kept(limit: &Limit) -> Option<u64> {
-    match limit {
-        Limit::Rate(_) => None,
-        Limit::Quota(quota) => (quota.span() >= SPAN_MIN).then_some(quota.count()),
-        Limit::Calendar(quota) => Some(quota.count()),
-    }
+    let is_short = matches!(limit, Limit::Quota(quota) if quota.span() < SPAN_MIN);
+    limit.count().filter(|_| !is_short)
 }
 
 /// An instant on an axis that the processes share, in nanoseconds; may be negative.

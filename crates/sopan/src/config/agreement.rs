@@ -115,8 +115,10 @@ fn uncommented(line: &str) -> String {
 }
 
 #[test]
-fn defaults_of_the_table_are_those_of_the_policies() {
+fn defaults_of_the_table_are_those_of_the_policies_and_of_the_engine() {
     use sopan_core::policy::{BreakerPolicy, LanePolicy, RetryPolicy};
+    use sopan_engine::Settings;
+
     let table = Layer::table();
     assert!(table.values.iter().all(|value| value.setting.default.is_some()) && table.origin == Origin::Table);
     let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
@@ -125,6 +127,12 @@ fn defaults_of_the_table_are_those_of_the_policies() {
     let settings = &serve.upstreams[0].settings;
     assert_eq!(settings.lane, LanePolicy::default());
     assert_eq!((&settings.retry, &settings.breaker), (&RetryPolicy::default(), &BreakerPolicy::default()));
+    // And those of the engine, which a library has without a table.
+    let of = |settings: &Settings| {
+        let Settings { connect_timeout, idle_timeout, forwarded, rewrite_links, http2, observe, .. } = settings;
+        (*connect_timeout, *idle_timeout, *forwarded, *rewrite_links, *http2, *observe)
+    };
+    assert_eq!(of(settings), of(&Settings::new(settings.target.clone())));
 }
 
 #[test]

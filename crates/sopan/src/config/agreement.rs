@@ -47,7 +47,7 @@ fn reference_of() -> String {
         (Section::Retry, "`retry` of either"),
         (Section::Breaker, "`breaker` of either"),
     ];
-    let cell = |text: &str| text.replace('|', "\\|").replace("\n\n", " ");
+    let cell = |text: &str| text.replace('|', "\\|");
     let mut page = String::new();
     for (section, title) in titles {
         page += &format!("## {title}\n\n| key | flag | takes | default | what it does |\n|---|---|---|---|---|\n");
@@ -57,10 +57,7 @@ fn reference_of() -> String {
             let default = setting.default.map_or_else(|| "–".to_owned(), |default| format!("`{default}`"));
             let why = if setting.why.is_empty() { String::new() } else { format!(" *{}.*", cell(setting.why)) };
             let takes = cell(&setting.kind.allowed());
-            page += &format!(
-                "| {key} | {flag} | {takes} | {default} | {}.{why} |\n",
-                cell(setting.help).trim_end_matches('.')
-            );
+            page += &format!("| {key} | {flag} | {takes} | {default} | {}.{why} |\n", cell(&setting.paragraph()));
         }
         page += "\n";
     }
@@ -149,7 +146,11 @@ fn the_schema_takes_what_the_table_takes() {
     };
     for setting in settings().filter(|setting| setting.in_file) {
         let found = &of(setting.section)[setting.key];
-        assert!(found["description"].is_string(), "{}", setting.key);
+        let description = found["description"].as_str().unwrap();
+        // A summary has no full stop of its own, and what follows it must not go on in the same sentence.
+        let ends = |rest: &str| rest.is_empty() || rest.starts_with(". ");
+        let rest = description.strip_prefix(setting.summary());
+        assert!(rest.is_some_and(ends) && !description.contains(".."), "{}: {description}", setting.key);
         if let Some(default) = setting.default.filter(|_| setting.kind != Kind::Section) {
             assert_eq!(found["default"], default, "{}", setting.key);
         }

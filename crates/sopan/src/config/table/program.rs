@@ -146,7 +146,7 @@ pub(super) const GROUP: Group = Group {
             key: "state",
             flag: Some("state"),
             kind: Kind::File,
-            help: "Where quotas of a minute and longer, pauses and the breaker are kept, so that they outlive the program\n\n\
+            help: "Where quotas of a minute and longer, holds and the breaker are kept, so that they outlive the program\n\n\
                    Also where it is killed. Without it what was used of a quota is forgotten when the program ends. The \
                    file is replaced now and then, so sopan must be able to write in its directory.",
             put: Put::Program(|p, text| {

@@ -15,6 +15,8 @@ use jiff::civil::{DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
+use crate::spelling::distance;
+
 pub use jiff::civil::Date;
 
 /// The time of day at which a new day begins in a zone.
@@ -178,21 +180,6 @@ fn nearest(zone: &str) -> Vec<String> {
         .collect();
     near.sort();
     near.into_iter().take(OFFERED).map(|(_, name)| name).collect()
-}
-
-/// How many letters must be changed, added or left out to make one of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -73,11 +73,8 @@ pub enum Note {
 
 /// Whether a limit outlives the process; if so, how many it lets.
 pub fn is_kept(limit: &Limit) -> Option<u64> {
-    match limit {
-        Limit::Rate(_) => None,
-        Limit::Quota(quota) => (quota.span() >= SPAN_MIN).then_some(quota.count()),
-        Limit::Calendar(quota) => Some(quota.count()),
-    }
+    let is_short = matches!(limit, Limit::Quota(quota) if quota.span() < SPAN_MIN);
+    limit.count().filter(|_| !is_short)
 }
 
 /// An instant on an axis that the processes share, in nanoseconds; may be negative.
@@ -104,7 +101,9 @@ impl Ledger {
             Note::Hold { left } => self.hold = Some(tick.saturating_add(ticks(left))),
             Note::Breaker { open_for } => self.breaker = open_for.map(|left| tick.saturating_add(ticks(left))),
             Note::Calendar { limit, mut days, today, may } => {
-                if matches!(limit.parse(), Ok(Limit::Calendar(_))) {
+                // A limit that has a page was read before; this runs while a lane waits.
+                let is_known = matches!(self.pages.get(&limit), Some(Page::Calendar { .. }));
+                if is_known || matches!(limit.parse(), Ok(Limit::Calendar(_))) {
                     days.truncate(DAYS_MAX);
                     self.pages.insert(limit, Page::Calendar { days, today, may });
                 }

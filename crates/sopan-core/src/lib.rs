@@ -19,6 +19,7 @@
 //! | [`h1`] | what does a message say, where does it end, and how is it written? |
 //! | [`headers`] | which fields belong to one hop, which tell of it, where do they lead, and which may not be shown? |
 //! | [`safety`] | is this request meant for us, and by somebody who may? |
+//! | [`spelling`] | how far is one word from another? |
 
 pub mod breaker;
 pub mod bucket;
@@ -32,4 +33,5 @@ pub mod policy;
 pub mod queue;
 pub mod retry;
 pub mod safety;
+pub mod spelling;
 pub mod time;

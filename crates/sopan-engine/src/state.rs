@@ -204,6 +204,11 @@ impl StateHandle {
         notes
     }
 
+    /// What the file knows of this upstream stays there, though nobody uses it now.
+    pub(crate) fn keep(&self) {
+        self.shared.inner.lock().known.insert(self.name.as_ref().to_owned());
+    }
+
     /// Has these on file when it returns, if the disk lets it.
     pub(crate) fn write(&self, notes: &mut Vec<Note>) {
         if !notes.is_empty() {

@@ -190,8 +190,14 @@ impl Upstream {
             breaker.on = false;
         }
         let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));
-        // What is only observed spends nothing that a restart could forget.
-        let state = state.filter(|_| !observe);
+        // While it is only observed no journal is kept, and what the file knows waits for the end of that.
+        let state = match state {
+            Some(state) if observe => {
+                state.keep();
+                None
+            }
+            state => state,
+        };
         let dispatcher = Arc::new(Dispatcher::new(lane, shadow, clock, Arc::clone(&name), state));
         let transport = Arc::new(Transport::new(target, dial, http2, connect_timeout, idle_timeout, clock));
         let (pace, sweep) =

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli;
-use crate::config::{self, Kind, Loaded, Origin, Place, Problem, Resolved, Section, Typed, Value, Wrong};
+use crate::config::{self, Format, Kind, Loaded, Origin, Place, Problem, Resolved, Section, Typed, Value, Wrong};
 use crate::log::Printable;
 
 /// What is told of a file.
@@ -23,10 +23,10 @@ pub(crate) struct Told {
 /// # Errors
 /// What was typed is wrong; the file is another matter.
 pub(crate) fn run(typed: &cli::Check) -> Result<Told, Wrong> {
-    let is_json = config::is_json(&typed.format)?;
+    let format = config::format(&typed.format)?;
     let loaded = config::load(Some(&typed.file), &Typed::default());
     let is_right = loaded.serve.is_some();
-    if is_json {
+    if format == Format::Json {
         let out = format!("{:#}\n", as_json(&typed.file, &loaded));
         return Ok(Told { out, wrong: None, is_right });
     }

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-pub(crate) use settings::{ExplainFlags, FetchFlags, ServeFlags};
+use settings::{Flags, OfExplain, OfFetch, OfServe};
 
 use crate::version;
 
@@ -196,7 +196,7 @@ pub(crate) struct Demo {
 #[derive(Args)]
 pub(crate) struct Serve {
     #[command(flatten)]
-    pub(crate) settings: ServeFlags,
+    pub(crate) settings: Flags<OfServe>,
     /// A settings file, which can name many upstreams
     ///
     /// YAML, TOML or JSON, by its ending, with everything that flags can say and more. Flags count more than the file, for
@@ -229,7 +229,7 @@ pub(crate) struct Fetch {
     #[arg(long, value_name = "SIZE", default_value = "1GiB", hide_short_help = true)]
     pub(crate) body_bytes_max: String,
     #[command(flatten)]
-    pub(crate) settings: FetchFlags,
+    pub(crate) settings: Flags<OfFetch>,
 }
 
 /// Flags of `sopan explain`.
@@ -260,7 +260,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "NAME", requires = "config")]
     pub(crate) of: Option<String>,
     #[command(flatten)]
-    pub(crate) settings: ExplainFlags,
+    pub(crate) settings: Flags<OfExplain>,
 }
 
 /// Flags of `sopan completions`.

@@ -26,7 +26,7 @@ mod tree;
 
 pub(crate) use demo::{Demo, demo, demo_api, demo_proxy};
 pub(crate) use example::example;
-pub(crate) use explain::{Body, Explain, Format, explain};
+pub(crate) use explain::{Body, Explain, explain};
 pub(crate) use fake::{Fake, fake};
 pub(crate) use fetch::{Fetch, fetch};
 pub(crate) use flags::Typed;
@@ -38,24 +38,24 @@ pub(crate) use serve::{ClientBy, Loaded, Serve, Served, load, serve};
 pub(crate) use setting::{Kind, Rank, Section, Setting};
 pub(crate) use table::{GROUPS, settings};
 
-/// How log lines are written.
+/// How lines of the log, and what is told on standard output, are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogFormat {
+pub(crate) enum Format {
     /// For people.
     Text,
     /// For programs: one object a line.
     Json,
 }
 
-impl LogFormat {
+impl Format {
     const ALL: [(&'static str, Self); 2] = [("text", Self::Text), ("json", Self::Json)];
 }
 
-/// Whether `--format` asks for JSON, and not for text.
-pub(crate) fn is_json(format: &str) -> Result<bool, Wrong> {
+/// What `--format` asks for.
+pub(crate) fn format(typed: &str) -> Result<Format, Wrong> {
     let mut check = read::Check::default();
-    let format = check.read("--format", format, read::one_of(LogFormat::ALL));
-    check.finish(format.map(|format| format == LogFormat::Json))
+    let format = check.read("--format", typed, read::one_of(Format::ALL));
+    check.finish(format)
 }
 
 /// Whether whoever reads there wants colours: a terminal, unless its owner says otherwise (no-color.org).

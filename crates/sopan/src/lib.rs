@@ -69,8 +69,8 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
 
 fn demo(typed: &cli::Demo) -> Result<(), u8> {
     demo::run(config::demo(typed)).map_err(|failure| match failure {
-        demo::Failure::Setup(error) => complain(config::LogFormat::Text, &error, TRANSIENT),
-        demo::Failure::Output(error) => complain(config::LogFormat::Text, &error, PERMANENT),
+        demo::Failure::Setup(error) => complain(config::Format::Text, &error, TRANSIENT),
+        demo::Failure::Output(error) => complain(config::Format::Text, &error, PERMANENT),
         demo::Failure::Interrupted => INTERRUPTED,
     })
 }
@@ -131,7 +131,7 @@ fn fake(typed: &cli::FakeApi) -> Result<(), u8> {
 
 /// What went wrong in a command without a log.
 fn told(done: anyhow::Result<()>) -> Result<(), u8> {
-    done.map_err(|error| complain(config::LogFormat::Text, &error, WRONG_SETTINGS))
+    done.map_err(|error| complain(config::Format::Text, &error, WRONG_SETTINGS))
 }
 
 fn refuse(wrong: &config::Wrong) -> u8 {
@@ -140,10 +140,10 @@ fn refuse(wrong: &config::Wrong) -> u8 {
 }
 
 /// The error with its causes on one line, in the form of the log where that is for programs.
-fn complain(format: config::LogFormat, error: &dyn Display, code: u8) -> u8 {
+fn complain(format: config::Format, error: &dyn Display, code: u8) -> u8 {
     match format {
-        config::LogFormat::Text => say(&format_args!("error: {error:#}")),
-        config::LogFormat::Json => tracing::error!(exit_code = code, "{error:#}"),
+        config::Format::Text => say(&format_args!("error: {error:#}")),
+        config::Format::Json => tracing::error!(exit_code = code, "{error:#}"),
     }
     code
 }

@@ -26,14 +26,14 @@ pub(crate) use access::AccessLog;
 use queue::{Queue, Writing};
 use stamp::Stamp;
 
-use crate::config::{self, LogFormat};
+use crate::config::{self, Format};
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 /// How lines look.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
-    format: LogFormat,
+    format: Format,
     ansi: bool,
     /// How long the names of upstreams are at most; 0 where there is only one, whom nobody need be told.
     name_width: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Form {
 
 impl Form {
     /// Lines about upstreams with these names.
-    pub(crate) fn new<'n>(format: LogFormat, names: impl IntoIterator<Item = &'n str>) -> Self {
+    pub(crate) fn new<'n>(format: Format, names: impl IntoIterator<Item = &'n str>) -> Self {
         let widths: Vec<_> = names.into_iter().map(|name| name.chars().count()).collect();
         let name_width = if widths.len() > 1 { widths.into_iter().max().unwrap_or(0) } else { 0 };
         Self { format, ansi: config::wants_colours(&io::stderr()), name_width }
@@ -89,13 +89,13 @@ pub(crate) fn start(form: Form) -> io::Result<Background> {
 }
 
 /// Logs warnings from now on, each before the program goes on. The rest is told by what the program ends with.
-pub(crate) fn start_direct(format: LogFormat) {
+pub(crate) fn start_direct(format: Format) {
     install(Form::new(format, []), Level::WARN, io::stderr);
 }
 
 /// Gives the lines to another command from now on, which shows them in its own way, and without colours.
 pub(crate) fn start_into(writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
-    set(subscriber(Form::new(LogFormat::Text, []).plain(), Level::INFO, writer));
+    set(subscriber(Form::new(Format::Text, []).plain(), Level::INFO, writer));
 }
 
 /// Lines that were lost because nobody read them fast enough.
@@ -117,8 +117,8 @@ type Boxed = Box<dyn Subscriber + Send + Sync>;
 fn subscriber(form: Form, level: Level, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) -> Boxed {
     let builder = tracing_subscriber::fmt().with_max_level(level).with_ansi(form.ansi).with_writer(writer);
     match form.format {
-        LogFormat::Text => Box::new(builder.event_format(Text(form)).finish()),
-        LogFormat::Json => {
+        Format::Text => Box::new(builder.event_format(Text(form)).finish()),
+        Format::Json => {
             let builder = builder.json().flatten_event(true).with_timer(Millis).with_target(false);
             Box::new(builder.with_current_span(false).with_span_list(false).finish())
         }
@@ -216,8 +216,8 @@ mod tests {
 
     use super::*;
 
-    const TEXT: Form = Form { format: LogFormat::Text, ansi: false, name_width: 0 };
-    const JSON: Form = Form { format: LogFormat::Json, ..TEXT };
+    const TEXT: Form = Form { format: Format::Text, ansi: false, name_width: 0 };
+    const JSON: Form = Form { format: Format::Json, ..TEXT };
 
     #[derive(Clone, Default)]
     struct Paper(Arc<Mutex<Vec<u8>>>);
@@ -281,7 +281,7 @@ mod tests {
             tracing::warn!("c");
         };
         for (names, first) in [(&["shop", "mail"][..], "WARN shop: a"), (&["shop"], "WARN a")] {
-            let lines = written(Form { ansi: false, ..Form::new(LogFormat::Text, names.iter().copied()) }, log);
+            let lines = written(Form { ansi: false, ..Form::new(Format::Text, names.iter().copied()) }, log);
             assert_eq!(lines.lines().map(after_time).collect::<Vec<_>>(), [first, "WARN b", "WARN c"]);
         }
     }

@@ -163,6 +163,17 @@ impl CalendarQuota {
     }
 }
 
+impl Limit {
+    /// How many a quota lets in its span or day; none for a rate.
+    pub fn count(&self) -> Option<u64> {
+        match self {
+            Self::Rate(_) => None,
+            Self::Quota(quota) => Some(quota.count()),
+            Self::Calendar(quota) => Some(quota.count()),
+        }
+    }
+}
+
 impl FromStr for Limit {
     type Err = LimitError;
 

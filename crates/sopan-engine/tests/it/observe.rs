@@ -182,6 +182,38 @@ async fn an_upstream_that_is_away_is_asked_once_and_the_breaker_would_trip() {
     bench.is_at_rest();
 }
 
+/// With others beside it, nobody could tell whose hold, retry or breaker it would be.
+#[tokio::test(start_paused = true)]
+async fn every_line_of_what_would_be_says_which_upstream_it_is_about() {
+    let log = Log::keep();
+    let script = |request: &Request| match request.number {
+        1 => Answer::status(429).header("Retry-After", "1"),
+        2 => fine(),
+        3 => Answer::status(500),
+        _ => fine(),
+    };
+    let bench = Bench::new(script, |settings| {
+        paced(settings);
+        settings.name = "shop".to_owned();
+        settings.lane.wait_max = Some(s(0));
+        (settings.breaker.on, settings.breaker.failures) = (true, 1);
+        (settings.breaker.min_span, settings.breaker.open_for) = (s(0), s(2));
+    });
+    for pause in [s(0), s(2), s(3), s(0)] {
+        bench.get("/x").await;
+        sleep(pause).await;
+    }
+    let entries = log.entries();
+    for part in
+        ["asks for a pause", "would wait", "would be refused", "breaker would be open", "breaker would be closed"]
+    {
+        assert!(entries.iter().any(|entry| entry.message.contains(part)), "{part} is missing in {entries:#?}");
+    }
+    for entry in entries {
+        assert_eq!(entry.fields.get("upstream").map(String::as_str), Some("shop"), "{entry:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn places_act_in_earnest() {
     let bench = Bench::new(

@@ -144,6 +144,24 @@ async fn a_changed_quota_starts_full() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_used_is_not_forgotten_while_an_upstream_is_only_observed() {
+    let mut world = World::new();
+    all_fine(&world.start(fine, "10 per 1h"), 10).await;
+    world.crash();
+    let observed = world.start_with(fine, |settings| {
+        settings.lane.limits = vec!["10 per 1h".parse().unwrap()];
+        settings.observe = true;
+    });
+    world.file.begin().unwrap();
+    all_fine(&observed, 1).await;
+    sleep(20 * MINUTES).await;
+    world.crash();
+    let third = world.start(fine, "10 per 1h");
+    all_fine(&third, 1).await;
+    is_just(third.arrivals()[0], 40 * MINUTES + ms(100));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pause_goes_on() {
     let mut world = World::new();
     let told = |request: &Request| match request.number {

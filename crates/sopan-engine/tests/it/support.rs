@@ -112,6 +112,7 @@ impl Bench {
         state: Option<StateHandle>,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
+        log::ask_each_time();
         let seen = Arc::<Seen>::default();
         let around = Surroundings {
             clock: Clock::paused(wall()),

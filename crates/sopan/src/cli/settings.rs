@@ -1,54 +1,84 @@
 //! The flags that are settings: made from the table of all settings, and what was typed for them.
 
+use std::marker::PhantomData;
+use std::ops::Deref;
+
 use clap::builder::StyledStr;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use crate::config::{GROUPS, Kind, Rank, Section, Setting, Typed, settings};
 
-/// Those of `serve`: all.
+/// The flags of a command that are settings.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ServeFlags(pub(crate) Typed);
+pub(crate) struct Flags<C> {
+    typed: Typed,
+    command: PhantomData<C>,
+}
 
-/// Those that `fetch` has too.
+/// Which settings a command has.
+pub(crate) trait Has {
+    fn has(setting: &Setting) -> bool;
+}
+
+/// `serve` has all.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FetchFlags(pub(crate) Typed);
+pub(crate) struct OfServe;
 
-/// Those that have a say in what is done with an answer.
+/// `fetch` has what one request needs.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ExplainFlags(pub(crate) Typed);
+pub(crate) struct OfFetch;
 
-impl std::ops::Deref for ExplainFlags {
-    type Target = Typed;
+/// `explain` has what has a say in what is done with an answer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OfExplain;
 
-    fn deref(&self) -> &Typed {
-        &self.0
+impl Has for OfServe {
+    fn has(_: &Setting) -> bool {
+        true
     }
 }
 
-impl std::ops::Deref for ServeFlags {
-    type Target = Typed;
-
-    fn deref(&self) -> &Typed {
-        &self.0
+impl Has for OfFetch {
+    fn has(setting: &Setting) -> bool {
+        setting.fetch
     }
 }
 
-impl std::ops::Deref for FetchFlags {
-    type Target = Typed;
-
-    fn deref(&self) -> &Typed {
-        &self.0
+impl Has for OfExplain {
+    fn has(setting: &Setting) -> bool {
+        const RULES: [&str; 5] = ["breaker", "max_hold", "wait_max", "total_timeout", "attempt_timeout"];
+        setting.section == Section::Retry || RULES.contains(&setting.key)
     }
 }
 
-fn of_fetch(setting: &Setting) -> bool {
-    setting.fetch
+impl<C> Deref for Flags<C> {
+    type Target = Typed;
+
+    fn deref(&self) -> &Typed {
+        &self.typed
+    }
 }
 
-fn of_explain(setting: &Setting) -> bool {
-    const RULES: [&str; 5] = ["breaker", "max_hold", "wait_max", "total_timeout", "attempt_timeout"];
-    setting.section == Section::Retry || RULES.contains(&setting.key)
+impl<C: Has> FromArgMatches for Flags<C> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self { typed: typed(matches, C::has), command: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl<C: Has> Args for Flags<C> {
+    fn augment_args(command: Command) -> Command {
+        augment(command, C::has)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
 }
 
 fn augment(mut command: Command, has: fn(&Setting) -> bool) -> Command {
@@ -107,67 +137,4 @@ fn typed(matches: &ArgMatches, has: fn(&Setting) -> bool) -> Typed {
         typed.push((setting, texts));
     }
     Typed(typed)
-}
-
-impl FromArgMatches for ServeFlags {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self(typed(matches, |_| true)))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Args for ServeFlags {
-    fn augment_args(command: Command) -> Command {
-        augment(command, |_| true)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for FetchFlags {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self(typed(matches, of_fetch)))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Args for FetchFlags {
-    fn augment_args(command: Command) -> Command {
-        augment(command, of_fetch)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for ExplainFlags {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self(typed(matches, of_explain)))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Args for ExplainFlags {
-    fn augment_args(command: Command) -> Command {
-        augment(command, of_explain)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
 }

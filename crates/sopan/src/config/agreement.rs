@@ -47,7 +47,7 @@ fn reference_of() -> String {
         (Section::Retry, "`retry` of either"),
         (Section::Breaker, "`breaker` of either"),
     ];
-    let cell = |text: &str| text.replace('|', "\\|").replace("\n\n", " ");
+    let cell = |text: &str| text.replace('|', "\\|");
     let mut page = String::new();
     for (section, title) in titles {
         page += &format!("## {title}\n\n| key | flag | takes | default | what it does |\n|---|---|---|---|---|\n");
@@ -57,10 +57,7 @@ fn reference_of() -> String {
             let default = setting.default.map_or_else(|| "–".to_owned(), |default| format!("`{default}`"));
             let why = if setting.why.is_empty() { String::new() } else { format!(" *{}.*", cell(setting.why)) };
             let takes = cell(&setting.kind.allowed());
-            page += &format!(
-                "| {key} | {flag} | {takes} | {default} | {}.{why} |\n",
-                cell(setting.help).trim_end_matches('.')
-            );
+            page += &format!("| {key} | {flag} | {takes} | {default} | {}.{why} |\n", cell(&setting.paragraph()));
         }
         page += "\n";
     }
@@ -115,8 +112,10 @@ fn uncommented(line: &str) -> String {
 }
 
 #[test]
-fn defaults_of_the_table_are_those_of_the_policies() {
+fn defaults_of_the_table_are_those_of_the_policies_and_of_the_engine() {
     use sopan_core::policy::{BreakerPolicy, LanePolicy, RetryPolicy};
+    use sopan_engine::Settings;
+
     let table = Layer::table();
     assert!(table.values.iter().all(|value| value.setting.default.is_some()) && table.origin == Origin::Table);
     let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
@@ -125,6 +124,12 @@ fn defaults_of_the_table_are_those_of_the_policies() {
     let settings = &serve.upstreams[0].settings;
     assert_eq!(settings.lane, LanePolicy::default());
     assert_eq!((&settings.retry, &settings.breaker), (&RetryPolicy::default(), &BreakerPolicy::default()));
+    // And those of the engine, which a library has without a table.
+    let of = |settings: &Settings| {
+        let Settings { connect_timeout, idle_timeout, forwarded, rewrite_links, http2, observe, .. } = settings;
+        (*connect_timeout, *idle_timeout, *forwarded, *rewrite_links, *http2, *observe)
+    };
+    assert_eq!(of(settings), of(&Settings::new(settings.target.clone())));
 }
 
 #[test]
@@ -141,7 +146,11 @@ fn the_schema_takes_what_the_table_takes() {
     };
     for setting in settings().filter(|setting| setting.in_file) {
         let found = &of(setting.section)[setting.key];
-        assert!(found["description"].is_string(), "{}", setting.key);
+        let description = found["description"].as_str().unwrap();
+        // A summary has no full stop of its own, and what follows it must not go on in the same sentence.
+        let ends = |rest: &str| rest.is_empty() || rest.starts_with(". ");
+        let rest = description.strip_prefix(setting.summary());
+        assert!(rest.is_some_and(ends) && !description.contains(".."), "{}: {description}", setting.key);
         if let Some(default) = setting.default.filter(|_| setting.kind != Kind::Section) {
             assert_eq!(found["default"], default, "{}", setting.key);
         }

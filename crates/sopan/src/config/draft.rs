@@ -11,7 +11,7 @@ use sopan_core::policy::{JitterKind, Limit, OnLongRetryAfter};
 use sopan_core::safety::HostName;
 use sopan_engine::{Settings, Target};
 
-use super::LogFormat;
+use super::Format;
 use super::serve::ClientBy;
 use crate::serve::Route;
 
@@ -28,7 +28,7 @@ pub(crate) struct Program {
     pub(crate) idle_timeout: Duration,
     pub(crate) drain: Duration,
     pub(crate) access_log: bool,
-    pub(crate) log: LogFormat,
+    pub(crate) log: Format,
     pub(crate) state: Option<PathBuf>,
 }
 
@@ -47,7 +47,7 @@ impl Program {
             idle_timeout: Duration::ZERO,
             drain: Duration::ZERO,
             access_log: false,
-            log: LogFormat::Text,
+            log: Format::Text,
             state: None,
         }
     }

@@ -11,7 +11,7 @@ use sopan_engine::Settings;
 
 use super::read::{Check, one_of};
 use super::serve::load;
-use super::{Wrong, fetch, wants_colours};
+use super::{Format, Wrong, fetch, wants_colours};
 use crate::cli;
 use crate::explain::{Answer, Rules};
 
@@ -30,13 +30,6 @@ pub(crate) struct Explain {
 pub(crate) enum Body {
     StandardInput,
     File(PathBuf),
-}
-
-/// How the explanation is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    Text,
-    Json,
 }
 
 /// What was typed, checked.
@@ -61,7 +54,7 @@ pub(crate) fn explain(typed: &cli::Explain) -> Result<Explain, Wrong> {
     }
     let rules = rules(&mut check, typed);
     let body = typed.body.as_ref().map(|file| if file == "-" { Body::StandardInput } else { Body::File(file.into()) });
-    let format = check.read("--format", &typed.format, one_of([("text", Format::Text), ("json", Format::Json)]));
+    let format = check.read("--format", &typed.format, one_of(Format::ALL));
     let explain = || {
         Some(Explain {
             answer: Answer { method: method?, status: status?, headers, received: received?, body: None },

@@ -12,7 +12,7 @@ use super::layer::Layer;
 use super::problem::Severity;
 use super::read::{Check, size};
 use super::resolve::Resolved;
-use super::{LogFormat, Wrong};
+use super::{Format, Wrong};
 use crate::cli;
 
 /// What `sopan fetch` does.
@@ -26,7 +26,7 @@ pub(crate) struct Fetch {
     pub(crate) shown: String,
     /// The longest body that is taken.
     pub(crate) body_bytes_max: u64,
-    pub(crate) log: LogFormat,
+    pub(crate) log: Format,
 }
 
 /// What was typed, checked.
@@ -56,7 +56,7 @@ pub(crate) fn fetch(typed: &cli::Fetch) -> Result<Fetch, Wrong> {
 }
 
 /// What the flags that `fetch` shares with `serve` come to.
-pub(super) fn of_flags(check: &mut Check, typed: &Typed, target: Option<Target>) -> (Settings, LogFormat) {
+pub(super) fn of_flags(check: &mut Check, typed: &Typed, target: Option<Target>) -> (Settings, Format) {
     let mut problems = Vec::new();
     let mut flags = typed.layer(&mut problems);
     flags.sift(&mut problems);

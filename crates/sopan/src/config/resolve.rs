@@ -220,15 +220,13 @@ impl Resolved {
     }
 
     fn burst_and_quota(&self, limits: &[Limit], problems: &mut Vec<Problem>) {
-        let quotas =
-            || limits.iter().filter_map(|limit| if let Limit::Quota(quota) = limit { Some(quota) } else { None });
+        let quotas = || limits.iter().filter_map(|limit| Some((limit, limit.count()?)));
         for (at, limit) in limits.iter().enumerate() {
             let Limit::Rate(rate) = limit else { continue };
-            if let Some(quota) = quotas().find(|quota| u64::from(rate.burst()) > quota.count()) {
+            if let Some((quota, count)) = quotas().find(|(_, count)| u64::from(rate.burst()) > *count) {
                 let why = format!(
-                    "a burst of {} can never leave under the quota `{quota}`; write a burst of {} or less",
-                    rate.burst(),
-                    quota.count()
+                    "a burst of {} can never leave under the quota `{quota}`; write a burst of {count} or less",
+                    rate.burst()
                 );
                 problems.push(self.at_limit(at, self.error(&["limits", "burst"], why)));
             }

@@ -90,7 +90,7 @@ fn one(setting: &Setting) -> Value {
     let item = json!({"anyOf": forms});
     let mut schema =
         if setting.kind.is_list() { json!({"anyOf": [{"type": "array", "items": item.clone()}, item]}) } else { item };
-    schema["description"] = json!(setting.help.replace("\n\n", " "));
+    schema["description"] = json!(setting.paragraph());
     if let Some(default) = setting.default {
         schema["default"] = json!(default);
     }

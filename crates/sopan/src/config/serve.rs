@@ -10,7 +10,7 @@ use http::HeaderName;
 use sopan_core::safety::Hosts;
 use sopan_engine::{Settings, Target};
 
-use super::LogFormat;
+use super::Format;
 use super::draft::{Program, Treatment};
 use super::file::File;
 use super::flags::Typed;
@@ -45,7 +45,7 @@ pub(crate) struct Serve {
     pub(crate) state: Option<PathBuf>,
     /// Whether every exchange is logged.
     pub(crate) access_log: bool,
-    pub(crate) log: LogFormat,
+    pub(crate) log: Format,
 }
 
 /// One upstream, and which requests it takes.

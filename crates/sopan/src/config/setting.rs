@@ -206,6 +206,12 @@ impl Setting {
         }
     }
 
+    /// Its help as one paragraph: the summary has no full stop of its own.
+    pub(crate) fn paragraph(&self) -> String {
+        let parts: Vec<_> = self.help.split("\n\n").map(|part| part.trim_end_matches('.')).collect();
+        parts.join(". ")
+    }
+
     /// The first sentence of its help.
     pub(crate) fn summary(&self) -> &'static str {
         self.help.split_once("\n\n").map_or(self.help, |(summary, _)| summary)

@@ -100,7 +100,7 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
         (serve.max_connections, &serve.upstreams[0].client_by, serve.access_log),
         (10_000, &ClientBy::Ip, false)
     );
-    assert_eq!((serve.log, serve.workers >= 1), (LogFormat::Text, true));
+    assert_eq!((serve.log, serve.workers >= 1), (Format::Text, true));
 
     let fetch = try_fetch("http://u", &[]).unwrap();
     assert_eq!(fetch.upstream.lane, LanePolicy { wait_max: None, ..LanePolicy::default() });
@@ -136,7 +136,7 @@ const SERVE: &[Effect<Serve>] = &[
     ("--cache", "off", |_| true),
     ("--state", "a/b", |s| s.state == Some("a/b".into())),
     ("--access-log", "on", |s| s.access_log),
-    ("--log", "json", |s| s.log == LogFormat::Json),
+    ("--log", "json", |s| s.log == Format::Json),
     ("--rate", "5000 per 1h", |s| s.upstreams[0].settings.lane.limits == [limit("5000 per 1h")]),
     ("--rate", "unlimited", |s| s.upstreams[0].settings.lane.limits.is_empty()),
     ("--burst", "5", |s| s.upstreams[0].settings.lane.limits == [limit("10/s burst 5")]),
@@ -199,7 +199,7 @@ const FETCH: &[Effect<Fetch>] = &[
     ("--header", "X-A: b", |f| f.headers["x-a"] == "b"),
     ("--header", "user-agent: me", |f| f.headers["user-agent"] == "me"),
     ("--body-bytes-max", "5", |f| f.body_bytes_max == 5),
-    ("--log", "json", |f| f.log == LogFormat::Json),
+    ("--log", "json", |f| f.log == Format::Json),
     ("--rate", "1/s", |f| f.upstream.lane.limits == [limit("1/s")]),
     ("--max-hold", "1m", |f| f.upstream.lane.max_hold == s(60)),
     ("--breaker", "off", |f| !f.upstream.breaker.on),

@@ -15,7 +15,7 @@ use sopan_engine::event::{Event, NO_UPSTREAM, Observed};
 use super::queue::{Entry, Queue};
 use super::stamp::Stamp;
 use super::{Counted, Form, Printable};
-use crate::config::LogFormat;
+use crate::config::Format;
 
 /// Takes what ends, and never waits.
 #[derive(Debug, Clone)]
@@ -88,8 +88,8 @@ impl Access {
     pub(super) fn write(&self, line: &mut String, form: Form) {
         let path = redact_url(&self.target);
         let written = match form.format {
-            LogFormat::Text => self.write_text(line, form, &path),
-            LogFormat::Json => self.write_json(line, &path),
+            Format::Text => self.write_text(line, form, &path),
+            Format::Json => self.write_json(line, &path),
         };
         debug_assert!(written.is_ok(), "a string takes everything");
     }
@@ -206,8 +206,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    const TEXT: Form = Form { format: LogFormat::Text, ansi: false, name_width: 0 };
-    const JSON: Form = Form { format: LogFormat::Json, ..TEXT };
+    const TEXT: Form = Form { format: Format::Text, ansi: false, name_width: 0 };
+    const JSON: Form = Form { format: Format::Json, ..TEXT };
 
     fn access() -> Access {
         Access {

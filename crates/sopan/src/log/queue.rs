@@ -172,10 +172,10 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::config::LogFormat;
+    use crate::config::Format;
     use crate::log::access::tests::numbered;
 
-    const FORM: Form = Form { format: LogFormat::Text, ansi: false, name_width: 0 };
+    const FORM: Form = Form { format: Format::Text, ansi: false, name_width: 0 };
 
     #[derive(Clone, Default)]
     struct Paper(Arc<Mutex<Vec<u8>>>);

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::admin::Metrics;
-use crate::config::{ClientBy, LogFormat, Served};
+use crate::config::{ClientBy, Format, Served};
 
 #[test]
 fn trouble_is_told_at_first_then_every_ten_seconds_and_when_it_is_over() {
@@ -56,7 +56,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         workers: 2,
         state: None,
         access_log: false,
-        log: LogFormat::Text,
+        log: Format::Text,
     };
     let counted = Arc::clone(&metrics);
     thread::spawn(move || run(settings, counted).unwrap());

@@ -1,4 +1,4 @@
-//! Where pages point to is there: files, and headings in them.
+//! Where pages point to is there: files, headings in them, and what the map of the code names.
 //!
 //! Only links within the repository are asked; of those to elsewhere nobody can promise anything.
 
@@ -105,4 +105,34 @@ fn every_page_is_found_from_the_first() {
     }
     let lost: Vec<_> = pages().into_iter().filter(|page| !found.contains(page)).collect();
     assert!(lost.is_empty(), "nothing leads to {lost:?}");
+}
+
+/// What `core/lane.rs` is called in the repository, and what stands behind it in the same cell and leaves out what is the
+/// same: `h2.rs` after `engine/transport/h1.rs`, `retry/backoff.rs` after `core/retry.rs`.
+fn named(path: &str, before: Option<&Path>) -> Option<PathBuf> {
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    let crates = [("core", "sopan-core"), ("engine", "sopan-engine"), ("sopan", "sopan"), ("sopan-fake", "sopan-fake")];
+    let whole = crates.iter().find(|(short, _)| *short == first).map(|(_, name)| root().join("crates").join(name));
+    let whole = whole.map(|root| root.join("src").join(rest));
+    let beside =
+        || before.into_iter().flat_map(Path::ancestors).map(|folder| folder.join(path)).find(|path| path.exists());
+    whole.filter(|path| path.exists()).or_else(beside)
+}
+
+#[test]
+fn the_map_of_the_code_is_short_and_what_it_names_is_there() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(text.lines().count() < 150, "{} lines: a map is read in a few minutes", text.lines().count());
+    let mut missing = Vec::new();
+    for line in text.lines().filter(|line| line.starts_with("| ")) {
+        let mut before = None;
+        let cell = line.rsplit(" | ").next().unwrap();
+        for path in cell.split('`').skip(1).step_by(2).filter(|name| name.contains(['/', '.'])) {
+            match named(path, before.as_deref()) {
+                Some(found) => before = Some(found),
+                None => missing.push(format!("{path} in {line}")),
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
 }

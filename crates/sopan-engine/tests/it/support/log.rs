@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
-use tracing::{Level, Metadata, Subscriber};
+use tracing::subscriber::{DefaultGuard, Interest};
+use tracing::{Dispatch, Level, Metadata, Subscriber};
 
 /// Keeps all that is logged by this thread, which runs a test and all of its tasks.
 pub(crate) struct Log {
@@ -24,8 +24,16 @@ pub(crate) struct Entry {
     pub(crate) fields: BTreeMap<String, String>,
 }
 
+/// Has every event ask each time whether somebody keeps it. Else the thread that is the first to log it, and keeps no log,
+/// settles that nobody does, just when another thread begins to keep one.
+pub(crate) fn ask_each_time() {
+    static ASKS: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Keeper::default()));
+    LazyLock::force(&ASKS);
+}
+
 impl Log {
     pub(crate) fn keep() -> Self {
+        ask_each_time();
         let keeper = Keeper::default();
         let entries = Arc::clone(&keeper.0);
         Self { entries, _guard: tracing::subscriber::set_default(keeper) }
@@ -45,6 +53,10 @@ impl Log {
 struct Keeper(Arc<Mutex<Vec<Entry>>>);
 
 impl Subscriber for Keeper {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event() && metadata.target().starts_with("sopan")
     }

@@ -1,7 +1,8 @@
 //! Which word was meant?
 
-/// The word that is nearest to `typed`, if one is near: at most one mistake in three letters (optimal string alignment
-/// distance, that is with neighbours that changed places as one).
+use sopan_core::spelling::distance;
+
+/// The word that is nearest to `typed`, if one is near: at most one mistake in three letters.
 pub(super) fn nearest<'w>(typed: &str, words: &[&'w str]) -> Option<&'w str> {
     let typed = plain(typed);
     let letters = typed.chars().count();
@@ -27,29 +28,6 @@ pub(super) fn has_same_parts(a: &str, b: &str) -> bool {
 /// As it would be written, had it been written as a setting is.
 pub(super) fn plain(word: &str) -> String {
     word.to_ascii_lowercase().replace(['-', ' '], "_")
-}
-
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<_>, Vec<_>) = (a.chars().collect(), b.chars().collect());
-    let mut before = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let change = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = change.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(before_at(&before, j - 2) + 1);
-            }
-            row.push(least);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
-}
-
-fn before_at(row: &[usize], at: usize) -> usize {
-    row.get(at).copied().unwrap_or(usize::MAX - 1)
 }
 
 #[cfg(test)]

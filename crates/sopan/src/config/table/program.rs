@@ -4,7 +4,7 @@ use sopan_core::policy::parse_duration;
 use sopan_engine::Target;
 
 use super::{ROW, set};
-use crate::config::LogFormat;
+use crate::config::Format;
 use crate::config::read::{address, file, host_name, one_of, or_word, positive, switch, whole};
 use crate::config::setting::{Group, Kind, Put, Rank, Section, Setting};
 use crate::serve::Route;
@@ -146,7 +146,7 @@ pub(super) const GROUP: Group = Group {
             key: "state",
             flag: Some("state"),
             kind: Kind::File,
-            help: "Where quotas of a minute and longer, pauses and the breaker are kept, so that they outlive the program\n\n\
+            help: "Where quotas of a minute and longer, holds and the breaker are kept, so that they outlive the program\n\n\
                    Also where it is killed. Without it what was used of a quota is forgotten when the program ends. The \
                    file is replaced now and then, so sopan must be able to write in its directory.",
             put: Put::Program(|p, text| {
@@ -177,7 +177,7 @@ pub(super) const GROUP: Group = Group {
                    any case.",
             why: "people read it first",
             rank: Rank::Common,
-            put: Put::Program(|p, text| set(&mut p.log, one_of(LogFormat::ALL)(text))),
+            put: Put::Program(|p, text| set(&mut p.log, one_of(Format::ALL)(text))),
             ..TOP
         },
     ],

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
-use tracing::{Level, Metadata, Subscriber};
+use tracing::{Dispatch, Level, Metadata, Subscriber};
 
 /// Keeps all that is logged by this thread, which runs a test and all of its tasks.
 pub(crate) struct Log {
@@ -26,6 +26,10 @@ pub(crate) struct Entry {
 
 impl Log {
     pub(crate) fn keep() -> Self {
+        // With a single subscriber whoever comes first to a place that logs decides for all whether anybody listens there,
+        // also a test in another thread that keeps nothing.
+        static ANOTHER: OnceLock<Dispatch> = OnceLock::new();
+        ANOTHER.get_or_init(|| Dispatch::new(Keeper::default()));
         let keeper = Keeper::default();
         let entries = Arc::clone(&keeper.0);
         Self { entries, _guard: tracing::subscriber::set_default(keeper) }

@@ -57,7 +57,12 @@ impl Shade {
         });
         if let Some(hold) = begun.flatten().filter(|hold| !hold.is_zero()) {
             let hold_s = hold.as_secs_f64();
-            tracing::info!(hold_s, "observe: the upstream asks for a pause: nothing would be sent for {hold_s:.2} s");
+            let upstream = &*self.dispatcher.upstream;
+            tracing::info!(
+                hold_s,
+                upstream,
+                "observe: the upstream asks for a pause: nothing would be sent for {hold_s:.2} s"
+            );
         }
     }
 
@@ -81,7 +86,7 @@ impl Shade {
         let change = shadow.take_change();
         drop(shared);
         if let Some(change) = change {
-            log_change(change, now);
+            log_change(change, &self.dispatcher.upstream, now);
         }
         Some(told)
     }
@@ -97,14 +102,14 @@ impl Drop for Shade {
 }
 
 /// Says how the breaker's state would have changed.
-fn log_change(change: Change, now: Instant) {
+fn log_change(change: Change, upstream: &str, now: Instant) {
     let (until, what) = match change {
         Change::Reset => {
-            return tracing::info!("observe: the upstream answers again: the breaker would be closed");
+            return tracing::info!(upstream, "observe: the upstream answers again: the breaker would be closed");
         }
         Change::Tripped { until } => (until, "the upstream fails too often"),
         Change::Reopened { until } => (until, "the upstream still fails"),
     };
     let open_s = until.until(now).as_secs_f64();
-    tracing::warn!(open_s, "observe: {what}: the breaker would be open, and nothing sent for {open_s:.2} s");
+    tracing::warn!(open_s, upstream, "observe: {what}: the breaker would be open, and nothing sent for {open_s:.2} s");
 }

@@ -70,6 +70,7 @@ impl Exchange<'_> {
             reason,
             would_wait_s = thousandths(would_wait_s),
             retry_after = self.retry_after(outcome),
+            upstream = self.upstream.name(),
             method = self.head.method().as_str(),
             target = self.shown_target(),
             "observe: attempt {attempt} failed ({reason}); would wait {would_wait_s:.2} s before retrying"
@@ -81,8 +82,15 @@ impl Exchange<'_> {
         let Some(count) = self.upstream.would_be_refusals.next(self.now()) else { return };
         let more = if count > 1 { format!(" ({count} since the last such line)") } else { String::new() };
         let (reason, detail) = (refusal.reason(), refusal.detail());
-        let (method, target) = (self.head.method().as_str(), self.shown_target());
-        tracing::warn!(reason, count, method, target, "observe: {method} {target} would be refused: {detail}{more}");
+        let (upstream, method, target) = (self.upstream.name(), self.head.method().as_str(), self.shown_target());
+        tracing::warn!(
+            reason,
+            count,
+            upstream,
+            method,
+            target,
+            "observe: {method} {target} would be refused: {detail}{more}"
+        );
     }
 
     /// sopan answers by itself, without an attempt.

@@ -57,6 +57,16 @@ impl Route {
             Self::Any | Self::Host(_) => "",
         }
     }
+
+    /// What beneath the mount others take. Asked by its host, an upstream is asked by every path.
+    pub(super) fn taken_by<'r>(&self, others: impl IntoIterator<Item = &'r Self>) -> Vec<String> {
+        let mount = match self {
+            Self::Host(_) => return Vec::new(),
+            Self::Any | Self::Path(_) => self.mount(),
+        };
+        let is_beneath = |path: &str| path.strip_prefix(mount).is_some_and(|rest| rest.starts_with('/'));
+        others.into_iter().map(Self::mount).filter(|path| is_beneath(path)).map(str::to_owned).collect()
+    }
 }
 
 impl fmt::Display for Route {
@@ -179,6 +189,20 @@ mod tests {
             ("http://localhost", Some("shop.test"), Some(1)),
         ] {
             check(&routes, target, host, expected);
+        }
+    }
+
+    #[test]
+    fn a_longer_path_is_taken_from_a_shorter_one() {
+        let all = [path("/shop"), Route::Any, path("/shop/eu"), path("/shopping"), host("shop.test")];
+        for (route, expected) in [
+            (&all[0], &["/shop/eu"][..]),
+            (&all[1], &["/shop", "/shop/eu", "/shopping"]),
+            (&all[2], &[]),
+            (&all[3], &[]),
+            (&all[4], &[]),
+        ] {
+            assert_eq!(route.taken_by(&all), expected, "{route}");
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue};
 use sopan_core::breaker::Breaker;
-use sopan_core::headers::{ForwardedPolicy, rewrite_links};
+use sopan_core::headers::{Elsewhere, ForwardedPolicy, rewrite_links};
 use sopan_core::lane::shadow::Shadow;
 use sopan_core::lane::{Lane, Snapshot};
 use sopan_core::policy::{BreakerPolicy, LanePolicy, PolicyError, RetryPolicy};
@@ -156,7 +156,7 @@ pub struct Upstream {
     pub(crate) bounds: Bounds,
     pub(crate) refusals: Seldom,
     pub(crate) mount: Box<str>,
-    elsewhere: Vec<String>,
+    elsewhere: Option<Elsewhere>,
     pub(crate) observe: bool,
     /// Of those that would be refused, where it is only observed.
     pub(crate) would_be_refusals: Seldom,
@@ -227,7 +227,7 @@ impl Upstream {
             bounds,
             refusals: Seldom::default(),
             mount: mount.into(),
-            elsewhere,
+            elsewhere: Elsewhere::new(&elsewhere),
             observe,
             would_be_refusals: Seldom::default(),
             name,
@@ -268,7 +268,7 @@ impl Upstream {
     /// `base` is the client's `Host`. The answers of exchanges are treated so already, interim ones are not.
     pub fn lead_back(&self, fields: &mut HeaderMap, base: &HeaderValue) {
         if let Some(base) = base.to_str().ok().filter(|_| self.rewrite_links) {
-            rewrite_links(fields, &self.target().origin(&self.mount, &self.elsewhere), base);
+            rewrite_links(fields, &self.target().origin(&self.mount, self.elsewhere.as_ref()), base);
         }
     }
 

@@ -11,6 +11,8 @@
 //! what was meant for this one, perhaps with a key. All else stays as it is to the byte: relative references, which mean the same on both sides (but where one climbs out of the prefix: it
 //! would take the whole address asked to see that), other origins, what cannot be read.
 
+use std::collections::BTreeSet;
+
 use http::header::{CONTENT_LOCATION, HeaderMap, HeaderValue, LINK, LOCATION};
 
 use super::authority::{Authority, Host};
@@ -28,8 +30,31 @@ pub struct Origin<'a> {
     pub prefix: &'a str,
     /// What the client has in front of every path instead, such as `/shop`; empty where that is nothing.
     pub mount: &'a str,
-    /// What beneath that leads to other upstreams, such as `/shop/eu`, each as the client writes it.
-    pub elsewhere: &'a [String],
+    /// What beneath that leads to other upstreams, if anything does.
+    pub elsewhere: Option<&'a Elsewhere>,
+}
+
+/// Paths that lead to other upstreams, such as `/shop/eu`, and all beneath them. However many there are, a link is looked up
+/// in no more steps than the deepest of them has segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    taken: BTreeSet<Vec<Vec<u8>>>,
+    deepest: usize,
+}
+
+impl Elsewhere {
+    /// `paths` as clients write them; none where there are none.
+    pub fn new(paths: &[String]) -> Option<Self> {
+        let taken: BTreeSet<_> = paths.iter().map(|path| as_followed(path.as_bytes())).collect();
+        let deepest = taken.iter().map(Vec::len).max()?;
+        Some(Self { taken, deepest })
+    }
+
+    /// Whether a client that follows this path comes there.
+    fn takes(&self, path: &[u8]) -> bool {
+        let path = as_followed(path);
+        (0..=self.deepest.min(path.len())).any(|depth| self.taken.contains(&path[..depth]))
+    }
 }
 
 /// Rewrites the links of an answer that point to `origin`, for a client that knows the proxy by `authority`, over plain
@@ -40,7 +65,7 @@ pub struct Origin<'a> {
 /// use sopan_core::headers::{Origin, rewrite_links};
 ///
 /// let at = "api.example.com";
-/// let origin = Origin { scheme: "https", host: at, port: 443, prefix: "/v2", mount: "", elsewhere: &[] };
+/// let origin = Origin { scheme: "https", host: at, port: 443, prefix: "/v2", mount: "", elsewhere: None };
 /// let mut headers = HeaderMap::new();
 /// headers.insert("location", HeaderValue::from_static("https://api.example.com/v2/orders?page=2"));
 /// rewrite_links(&mut headers, &origin, "127.0.0.1:8000");
@@ -121,11 +146,7 @@ impl Rewriter<'_> {
     /// Whether a client that follows a path in place of the prefix comes to another upstream.
     fn leads_elsewhere(&self, rest: &[u8]) -> bool {
         let Origin { mount, elsewhere, .. } = *self.origin;
-        if elsewhere.is_empty() {
-            return false;
-        }
-        let path = as_followed(&rooted(mount.as_bytes(), rest));
-        elsewhere.iter().any(|taken| path.starts_with(&as_followed(taken.as_bytes())))
+        elsewhere.is_some_and(|elsewhere| elsewhere.takes(&rooted(mount.as_bytes(), rest)))
     }
 
     /// The form of a reference to the upstream, and what follows its authority; none for any other.
@@ -224,16 +245,18 @@ fn is_parent(segment: &[u8]) -> bool {
 /// The segments of a path after all that any client may do to it before it asks: dots resolved, what is encoded decoded,
 /// backslashes for slashes, tabs left out. To see too much of a path in another one is harmless.
 fn as_followed(path: &[u8]) -> Vec<Vec<u8>> {
+    let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
     let mut plain = Vec::with_capacity(path.len());
     let mut bytes = path.iter().copied().filter(|byte| *byte != b'\t');
     while let Some(byte) = bytes.next() {
-        let ahead = bytes.clone().take(2).map(|digit| char::from(digit).to_digit(16));
-        match ahead.collect::<Option<Vec<_>>>().as_deref() {
-            Some([high, low]) if byte == b'%' => {
-                plain.push((high * 16 + low) as u8);
-                bytes.nth(1);
-            }
-            _ => plain.push(byte),
+        let mut ahead = bytes.clone();
+        if byte == b'%'
+            && let (Some(high), Some(low)) = (digit(ahead.next()), digit(ahead.next()))
+        {
+            plain.push((high * 16 + low) as u8);
+            bytes = ahead;
+        } else {
+            plain.push(byte);
         }
     }
     let mut followed = Vec::new();

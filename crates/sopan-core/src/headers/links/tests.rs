@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 const AT_ROOT: Origin<'_> =
-    Origin { scheme: "https", host: "api.example.com", port: 443, prefix: "", mount: "", elsewhere: &[] };
+    Origin { scheme: "https", host: "api.example.com", port: 443, prefix: "", mount: "", elsewhere: None };
 const V2: Origin<'_> = Origin { prefix: "/v2", ..AT_ROOT };
 /// Asked at `/shop`.
 const SHOP: Origin<'_> = Origin { mount: "/shop", ..AT_ROOT };
@@ -164,9 +164,12 @@ fn where_the_client_has_a_prefix_in_its_place_a_link_gets_that() {
 
 #[test]
 fn no_link_leads_to_another_upstream() {
-    let taken = ["/shop/eu".to_owned(), "/caf%C3%A9".to_owned()];
-    let (root, shop) = (Origin { elsewhere: &taken, ..AT_ROOT }, Origin { elsewhere: &taken[..1], ..SHOP });
-    let shop_v2 = Origin { elsewhere: &taken[..1], ..SHOP_V2 };
+    let elsewhere = |paths: &[&str]| Elsewhere::new(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
+    let (few, many) = (elsewhere(&["/shop/eu"]), elsewhere(&["/shop/eu", "/caf%C3%A9", "/a/b/c/d"]));
+    let (few, many) = (few.as_ref(), many.as_ref());
+    let (shop, shop_v2) = (Origin { elsewhere: few, ..SHOP }, Origin { elsewhere: few, ..SHOP_V2 });
+    let root = Origin { elsewhere: many, ..AT_ROOT };
+    assert_eq!(elsewhere(&[]), None);
     for (reference, at_shop, at_shop_v2) in [
         ("/eu/x?y#z", "https://api.example.com/eu/x?y#z", "https://api.example.com/eu/x?y#z"),
         ("/v2/eu", "/shop/v2/eu", "https://api.example.com/v2/eu"),

@@ -10,7 +10,7 @@ use std::fmt;
 
 use http::header::HOST;
 use http::request::Parts;
-use sopan_core::safety::HostName;
+use sopan_core::safety::{AskedHost, HostName};
 
 /// What an upstream takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -122,7 +122,8 @@ impl Routes {
             Some(authority) => authority.as_str().as_bytes(),
             None => request.headers.get(HOST)?.as_bytes(),
         };
-        self.hosts.iter().find(|(host, _)| host.is_of(asked)).map(|(_, number)| *number)
+        let asked = AskedHost::of(asked)?;
+        self.hosts.iter().find(|(host, _)| host.is(asked)).map(|(_, number)| *number)
     }
 
     fn by_path(&self, path: &str) -> Option<usize> {

@@ -112,15 +112,12 @@ impl HostName {
         Some(Self::of_host(host)).filter(|name| !has_port && name.is_plain())
     }
 
-    /// Whether an authority, with or without a port, names this host. For a door that looks at every request: it takes
-    /// nothing from the heap.
-    pub fn is_of(&self, authority: &[u8]) -> bool {
-        match (self, Authority::parse(authority).map(|authority| authority.host)) {
-            (_, None) => false,
-            (Self::Ip(ip), Some(Host::V6(asked))) => *ip == asked,
-            (Self::Ip(ip), Some(Host::Named(asked))) => without_dot(asked).parse() == Ok(*ip),
-            (Self::Name(_), Some(Host::V6(_))) => false,
-            (Self::Name(name), Some(Host::Named(asked))) => name.eq_ignore_ascii_case(without_dot(asked)),
+    /// Whether it is the host that is asked for.
+    pub fn is(&self, asked: AskedHost<'_>) -> bool {
+        match (self, asked) {
+            (Self::Ip(ip), AskedHost::Ip(asked)) => *ip == asked,
+            (Self::Name(name), AskedHost::Name(asked)) => name.eq_ignore_ascii_case(asked),
+            (Self::Ip(_), AskedHost::Name(_)) | (Self::Name(_), AskedHost::Ip(_)) => false,
         }
     }
 
@@ -129,15 +126,9 @@ impl HostName {
     }
 
     fn of_host(host: Host<'_>) -> Self {
-        match host {
-            Host::V6(ip) => Self::Ip(ip.into()),
-            Host::Named(name) => {
-                let name = without_dot(name);
-                match name.parse::<Ipv4Addr>() {
-                    Ok(ip) => Self::Ip(ip.into()),
-                    Err(_) => Self::Name(name.to_ascii_lowercase()),
-                }
-            }
+        match AskedHost::of_host(host) {
+            AskedHost::Ip(ip) => Self::Ip(ip),
+            AskedHost::Name(name) => Self::Name(name.to_ascii_lowercase()),
         }
     }
 
@@ -166,6 +157,33 @@ impl HostName {
 }
 
 /// A name without the dot that may end it, and means that nothing is to be put behind it.
+/// The host that a request is for. For a door that compares it with many, at every request: it is read once, and takes
+/// nothing from the heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskedHost<'a> {
+    /// An address.
+    Ip(IpAddr),
+    /// A name as it was written, without a final dot.
+    Name(&'a str),
+}
+
+impl<'a> AskedHost<'a> {
+    /// The host of an authority, with or without a port; none for what is none.
+    pub fn of(authority: &'a [u8]) -> Option<Self> {
+        Authority::parse(authority).map(|authority| Self::of_host(authority.host))
+    }
+
+    fn of_host(host: Host<'a>) -> Self {
+        match host {
+            Host::V6(ip) => Self::Ip(ip.into()),
+            Host::Named(name) => {
+                let name = without_dot(name);
+                name.parse::<Ipv4Addr>().map_or(Self::Name(name), |ip| Self::Ip(ip.into()))
+            }
+        }
+    }
+}
+
 fn without_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
@@ -339,7 +357,8 @@ mod tests {
             ("::1", "shop.test", false),
         ] {
             let host = HostName::parse(name).unwrap();
-            assert_eq!(host.is_of(authority.as_bytes()), expected, "{name} and {authority}");
+            let asked = AskedHost::of(authority.as_bytes());
+            assert_eq!(asked.is_some_and(|asked| host.is(asked)), expected, "{name} and {authority}");
             // As the door that admits it reads it.
             assert_eq!(HostName::of(authority.as_bytes()) == Some(host), expected, "{name} and {authority}");
         }

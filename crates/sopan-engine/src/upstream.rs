@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue};
 use sopan_core::breaker::Breaker;
-use sopan_core::headers::{ForwardedPolicy, rewrite_links};
+use sopan_core::headers::{Elsewhere, ForwardedPolicy, rewrite_links};
 use sopan_core::lane::shadow::Shadow;
 use sopan_core::lane::{Lane, Snapshot};
 use sopan_core::policy::{BreakerPolicy, LanePolicy, PolicyError, RetryPolicy};
@@ -35,6 +35,8 @@ pub struct Settings {
     /// What its clients have in front of every path, such as `/shop`; it is taken off before the path of the target is put
     /// there, and links that lead back get it again. Empty, the default, where that is nothing.
     pub mount: String,
+    /// What beneath that leads to other upstreams, such as `/shop/eu`. Links of this one never lead there; default nothing.
+    pub elsewhere: Vec<String>,
     /// Its limits, and the bounds of its queue.
     pub lane: LanePolicy,
     /// When it counts as down.
@@ -70,6 +72,7 @@ impl Settings {
             name: "default".to_owned(),
             target,
             mount: String::new(),
+            elsewhere: Vec::new(),
             lane: LanePolicy::default(),
             breaker: BreakerPolicy::default(),
             retry: RetryPolicy::default(),
@@ -153,6 +156,7 @@ pub struct Upstream {
     pub(crate) bounds: Bounds,
     pub(crate) refusals: Seldom,
     pub(crate) mount: Box<str>,
+    elsewhere: Option<Elsewhere>,
     pub(crate) observe: bool,
     /// Of those that would be refused, where it is only observed.
     pub(crate) would_be_refusals: Seldom,
@@ -174,10 +178,19 @@ impl Upstream {
         if !wrong.is_empty() {
             return Err(SetupError::Policy(wrong));
         }
-        let Settings { name, mount, target, mut lane, mut breaker, retry, connect_timeout, idle_timeout, .. } =
-            settings;
-        let Settings { observe, waits_count, roots, client_certificate, http2, forwarded, rewrite_links, .. } =
-            settings;
+        let Settings { name, mount, elsewhere, target, mut lane, mut breaker, retry, .. } = settings;
+        let Settings {
+            connect_timeout,
+            idle_timeout,
+            observe,
+            waits_count,
+            roots,
+            client_certificate,
+            http2,
+            forwarded,
+            rewrite_links,
+            ..
+        } = settings;
         let Surroundings { clock, jitter, observer, dial, state } = around;
         let dial = match dial {
             Some(dial) => dial,
@@ -220,6 +233,7 @@ impl Upstream {
             bounds,
             refusals: Seldom::default(),
             mount: mount.into(),
+            elsewhere: Elsewhere::new(&elsewhere),
             observe,
             would_be_refusals: Seldom::default(),
             name,
@@ -260,7 +274,7 @@ impl Upstream {
     /// `base` is the client's `Host`. The answers of exchanges are treated so already, interim ones are not.
     pub fn lead_back(&self, fields: &mut HeaderMap, base: &HeaderValue) {
         if let Some(base) = base.to_str().ok().filter(|_| self.rewrite_links) {
-            rewrite_links(fields, &self.target().origin(&self.mount), base);
+            rewrite_links(fields, &self.target().origin(&self.mount, self.elsewhere.as_ref()), base);
         }
     }
 

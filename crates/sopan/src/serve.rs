@@ -97,7 +97,7 @@ async fn serve(
         let known = state.as_ref().map(|state| state.upstream(&who));
         let observer = metrics.observer(number);
         let around = Surroundings { clock, observer, state: known, ..Surroundings::default() };
-        let (upstream, background) = Upstream::start(settings_of(served), around)
+        let (upstream, background) = Upstream::start(settings_of(served, &settings.upstreams), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
         metrics.watch(number, Arc::downgrade(&upstream), limits_of(served));
         upstreams.push(upstream);
@@ -143,10 +143,11 @@ fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// An upstream's settings, and what is known of it at the door.
-fn settings_of(served: &config::Served) -> Settings {
+/// An upstream's settings, and what is known of it at the door, beside `all` that are there.
+fn settings_of(served: &config::Served, all: &[config::Served]) -> Settings {
     let (name, mount) = (served.name.clone(), served.route.mount().to_owned());
-    Settings { name, mount, ..served.settings.clone() }
+    let elsewhere = served.route.taken_by(all.iter().map(|other| &other.route));
+    Settings { name, mount, elsewhere, ..served.settings.clone() }
 }
 
 /// The first lines of the log.

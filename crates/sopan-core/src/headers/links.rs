@@ -6,9 +6,12 @@
 //!
 //! A client resolves a reference against the address that it asked, where the upstream's prefix is missing, and where the
 //! proxy's mount stands instead if it has one. So where there is either, `/v2/x` becomes `/x` or `/shop/x`, and what is
-//! outside of the prefix, and cannot be reached through the proxy, is written out as a URL of the upstream. All else stays
-//! as it is to the byte: relative references, which mean the same on both sides (but where one climbs out of the prefix: it
+//! outside of the prefix, and cannot be reached through the proxy, is written out as a URL of the upstream. So is what would
+//! lead to another upstream behind the same proxy, whatever the client would do to the path on its way: it would send there
+//! what was meant for this one, perhaps with a key. All else stays as it is to the byte: relative references, which mean the same on both sides (but where one climbs out of the prefix: it
 //! would take the whole address asked to see that), other origins, what cannot be read.
+
+use std::collections::BTreeSet;
 
 use http::header::{CONTENT_LOCATION, HeaderMap, HeaderValue, LINK, LOCATION};
 
@@ -27,6 +30,31 @@ pub struct Origin<'a> {
     pub prefix: &'a str,
     /// What the client has in front of every path instead, such as `/shop`; empty where that is nothing.
     pub mount: &'a str,
+    /// What beneath that leads to other upstreams, if anything does.
+    pub elsewhere: Option<&'a Elsewhere>,
+}
+
+/// Paths that lead to other upstreams, such as `/shop/eu`, and all beneath them. However many there are, a link is looked up
+/// in no more steps than the deepest of them has segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    taken: BTreeSet<Vec<Vec<u8>>>,
+    deepest: usize,
+}
+
+impl Elsewhere {
+    /// `paths` as clients write them; none where there are none.
+    pub fn new(paths: &[String]) -> Option<Self> {
+        let taken: BTreeSet<_> = paths.iter().map(|path| as_followed(path.as_bytes())).collect();
+        let deepest = taken.iter().map(Vec::len).max()?;
+        Some(Self { taken, deepest })
+    }
+
+    /// Whether a client that follows this path comes there.
+    fn takes(&self, path: &[u8]) -> bool {
+        let path = as_followed(path);
+        (0..=self.deepest.min(path.len())).any(|depth| self.taken.contains(&path[..depth]))
+    }
 }
 
 /// Rewrites the links of an answer that point to `origin`, for a client that knows the proxy by `authority`, over plain
@@ -36,7 +64,8 @@ pub struct Origin<'a> {
 /// use http::{HeaderMap, HeaderValue};
 /// use sopan_core::headers::{Origin, rewrite_links};
 ///
-/// let origin = Origin { scheme: "https", host: "api.example.com", port: 443, prefix: "/v2", mount: "" };
+/// let at = "api.example.com";
+/// let origin = Origin { scheme: "https", host: at, port: 443, prefix: "/v2", mount: "", elsewhere: None };
 /// let mut headers = HeaderMap::new();
 /// headers.insert("location", HeaderValue::from_static("https://api.example.com/v2/orders?page=2"));
 /// rewrite_links(&mut headers, &origin, "127.0.0.1:8000");
@@ -98,17 +127,26 @@ impl Rewriter<'_> {
         self.origin.prefix.is_empty() && self.origin.mount.is_empty()
     }
 
-    /// What of a path, with its query and fragment, comes after the prefix; none where it is not beneath it. The prefix
-    /// ends where a segment does, and a path that may climb out of it (`/v2/../x`), or out of what the client has in its
-    /// place, is not beneath it.
+    /// What of a path, with its query and fragment, comes after the prefix; none where it is not beneath it, or the client
+    /// would come to another upstream. The prefix ends where a segment does, and a path that may climb out of it
+    /// (`/v2/../x`), or out of what the client has in its place, is not beneath it.
     fn beneath<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         let rest = path.strip_prefix(self.origin.prefix.as_bytes())?;
+        let end = rest.iter().position(|byte| b"?#".contains(byte)).unwrap_or(rest.len());
+        if self.leads_elsewhere(&rest[..end]) {
+            return None;
+        }
         if self.is_at_root() {
             return Some(rest);
         }
-        let end = rest.iter().position(|byte| b"?#".contains(byte)).unwrap_or(rest.len());
         let climbs = rest[..end].split(|byte| b"/\\".contains(byte)).any(is_parent);
         (matches!(rest, [] | [b'/' | b'?' | b'#', ..]) && !climbs).then_some(rest)
+    }
+
+    /// Whether a client that follows a path in place of the prefix comes to another upstream.
+    fn leads_elsewhere(&self, rest: &[u8]) -> bool {
+        let Origin { mount, elsewhere, .. } = *self.origin;
+        elsewhere.is_some_and(|elsewhere| elsewhere.takes(&rooted(mount.as_bytes(), rest)))
     }
 
     /// The form of a reference to the upstream, and what follows its authority; none for any other.
@@ -202,6 +240,34 @@ fn is_parent(segment: &[u8]) -> bool {
     let first = dot(segment);
     let second = dot(&segment[first..]);
     first > 0 && second > 0 && first + second == segment.len()
+}
+
+/// The segments of a path after all that any client may do to it before it asks: dots resolved, what is encoded decoded,
+/// backslashes for slashes, tabs left out. To see too much of a path in another one is harmless.
+fn as_followed(path: &[u8]) -> Vec<Vec<u8>> {
+    let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+    let mut plain = Vec::with_capacity(path.len());
+    let mut bytes = path.iter().copied().filter(|byte| *byte != b'\t');
+    while let Some(byte) = bytes.next() {
+        let mut ahead = bytes.clone();
+        if byte == b'%'
+            && let (Some(high), Some(low)) = (digit(ahead.next()), digit(ahead.next()))
+        {
+            plain.push((high * 16 + low) as u8);
+            bytes = ahead;
+        } else {
+            plain.push(byte);
+        }
+    }
+    let mut followed = Vec::new();
+    for segment in plain.split(|byte| b"/\\".contains(byte)).skip(1) {
+        match segment {
+            b"." => {}
+            b".." => drop(followed.pop()),
+            segment => followed.push(segment.to_vec()),
+        }
+    }
+    followed
 }
 
 /// Something and a path behind it, which begins with a slash.

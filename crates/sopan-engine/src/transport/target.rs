@@ -4,7 +4,7 @@ use std::fmt;
 
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Uri};
-use sopan_core::headers::Origin;
+use sopan_core::headers::{Elsewhere, Origin};
 
 /// An upstream's address, read from a URL such as `https://api.example.com/v2`.
 #[derive(Debug, Clone)]
@@ -88,10 +88,10 @@ impl Target {
         &self.authority
     }
 
-    /// Whose links are its own, for a client that has `mount` in front of every path.
-    pub(crate) fn origin<'a>(&'a self, mount: &'a str) -> Origin<'a> {
+    /// Whose links are its own, for a client that has `mount` in front of every path, and comes `elsewhere` by some.
+    pub(crate) fn origin<'a>(&'a self, mount: &'a str, elsewhere: Option<&'a Elsewhere>) -> Origin<'a> {
         let scheme = if self.tls { "https" } else { "http" };
-        Origin { scheme, host: &self.host, port: self.port, prefix: &self.prefix, mount }
+        Origin { scheme, host: &self.host, port: self.port, prefix: &self.prefix, mount, elsewhere }
     }
 
     /// A request's target at this upstream: the client's bytes, without the mount and with the prefix in its place; none

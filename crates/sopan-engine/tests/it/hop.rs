@@ -152,15 +152,19 @@ async fn the_upstream_learns_of_the_client_what_is_wished() {
 #[tokio::test(start_paused = true)]
 async fn what_clients_have_in_front_of_a_path_is_not_sent_and_comes_back_in_links() {
     let script = |_: &script::Request| {
-        Answer::status(201).header("Location", "/v2/orders/7").header("Link", "<http://upstream.test/v2/x>; rel=next")
+        let answer = Answer::status(201).header("Location", "/v2/orders/7").header("Content-Location", "/v2/eu/7");
+        answer.header("Link", "<http://upstream.test/v2/x>; rel=next")
     };
     let bench = Bench::new(script, |settings| {
         at_prefix(settings);
         settings.mount = "/shop".to_owned();
+        settings.elsewhere = vec!["/shop/eu".to_owned()];
     });
     let got = bench.send_over(hop(), get("/shop/orders?page=1")).await;
     assert_eq!(bench.upstream.request(1).target, "/v2/orders?page=1");
     assert_eq!(got.field("location"), Some("/shop/orders/7"));
+    // Another upstream would be asked.
+    assert_eq!(got.field("content-location"), Some("http://upstream.test/v2/eu/7"));
     assert_eq!(got.field("link"), Some("<http://127.0.0.1:8000/shop/x>; rel=next"));
     drop(got);
     assert_eq!(bench.seen.ended()[0].what, "GET /shop/orders?page=1 201");

@@ -35,7 +35,11 @@ fn would_retry(observed: &Observed) -> Option<std::time::Duration> {
     }
 }
 
+/// What was logged with `start` in it. Each line says of which upstream it is.
+#[track_caller]
 fn messages(log: &Log, start: &str) -> Vec<String> {
+    let nameless = log.entries().into_iter().find(|entry| !entry.fields.contains_key("upstream"));
+    assert!(nameless.is_none(), "{nameless:?}");
     let entries = log.entries().into_iter().map(|entry| format!("{} {}", entry.level, entry.message));
     entries.filter(|line| line.contains(start)).collect()
 }
@@ -62,7 +66,7 @@ async fn what_exceeds_the_limits_goes_at_once_and_its_wait_is_told() {
     assert_eq!(reasons, [None, None, None, Some("wait-too-long"), Some("wait-too-long")]);
     // As with real refusals, the second one is counted and not told.
     let why = "the request would wait 0.3 s for its turn within the upstream's limits, and may wait 0.2 s";
-    assert_eq!(log.warnings(), [format!("observe: GET /3 would be refused: {why}")]);
+    assert_eq!(messages(&log, ""), [format!("WARN observe: GET /3 would be refused: {why}")]);
     assert_eq!(bench.snapshot().fills[0].tokens, 0.0);
     sleep(ms(1_000)).await;
     assert_eq!(bench.snapshot().fills[0].tokens, 1.0);

@@ -10,7 +10,7 @@ use std::fmt;
 
 use http::header::HOST;
 use http::request::Parts;
-use sopan_core::safety::HostName;
+use sopan_core::safety::{AskedHost, HostName};
 
 /// What an upstream takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -56,6 +56,16 @@ impl Route {
             Self::Path(path) => path,
             Self::Any | Self::Host(_) => "",
         }
+    }
+
+    /// What beneath the mount others take. Asked by its host, an upstream is asked by every path.
+    pub(super) fn taken_by<'r>(&self, others: impl IntoIterator<Item = &'r Self>) -> Vec<String> {
+        let mount = match self {
+            Self::Host(_) => return Vec::new(),
+            Self::Any | Self::Path(_) => self.mount(),
+        };
+        let is_beneath = |path: &str| path.strip_prefix(mount).is_some_and(|rest| rest.starts_with('/'));
+        others.into_iter().map(Self::mount).filter(|path| is_beneath(path)).map(str::to_owned).collect()
     }
 }
 
@@ -112,7 +122,8 @@ impl Routes {
             Some(authority) => authority.as_str().as_bytes(),
             None => request.headers.get(HOST)?.as_bytes(),
         };
-        self.hosts.iter().find(|(host, _)| host.is_of(asked)).map(|(_, number)| *number)
+        let asked = AskedHost::of(asked)?;
+        self.hosts.iter().find(|(host, _)| host.is(asked)).map(|(_, number)| *number)
     }
 
     fn by_path(&self, path: &str) -> Option<usize> {
@@ -179,6 +190,20 @@ mod tests {
             ("http://localhost", Some("shop.test"), Some(1)),
         ] {
             check(&routes, target, host, expected);
+        }
+    }
+
+    #[test]
+    fn a_longer_path_is_taken_from_a_shorter_one() {
+        let all = [path("/shop"), Route::Any, path("/shop/eu"), path("/shopping"), host("shop.test")];
+        for (route, expected) in [
+            (&all[0], &["/shop/eu"][..]),
+            (&all[1], &["/shop", "/shop/eu", "/shopping"]),
+            (&all[2], &[]),
+            (&all[3], &[]),
+            (&all[4], &[]),
+        ] {
+            assert_eq!(route.taken_by(&all), expected, "{route}");
         }
     }
 

@@ -2,13 +2,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-const AT_ROOT: Origin<'_> = Origin { scheme: "https", host: "api.example.com", port: 443, prefix: "", mount: "" };
+const AT_ROOT: Origin<'_> =
+    Origin { scheme: "https", host: "api.example.com", port: 443, prefix: "", mount: "", elsewhere: None };
 const V2: Origin<'_> = Origin { prefix: "/v2", ..AT_ROOT };
 /// Asked at `/shop`.
 const SHOP: Origin<'_> = Origin { mount: "/shop", ..AT_ROOT };
 const SHOP_V2: Origin<'_> = Origin { mount: "/shop", ..V2 };
-const ODD_PORT: Origin<'_> = Origin { scheme: "http", host: "127.0.0.1", port: 8765, prefix: "", mount: "" };
-const V6: Origin<'_> = Origin { scheme: "http", host: "::1", port: 80, prefix: "/v2", mount: "" };
+const ODD_PORT: Origin<'_> = Origin { scheme: "http", host: "127.0.0.1", port: 8765, ..AT_ROOT };
+const V6: Origin<'_> = Origin { scheme: "http", host: "::1", port: 80, ..V2 };
 
 const PROXY: &str = "127.0.0.1:8000";
 
@@ -159,6 +160,47 @@ fn where_the_client_has_a_prefix_in_its_place_a_link_gets_that() {
     let same = Origin { mount: "/v2", ..V2 };
     check_reference(&same, "/v2/x", "=");
     check_reference(&same, "/v1/x", "https://api.example.com/v1/x");
+}
+
+#[test]
+fn no_link_leads_to_another_upstream() {
+    let elsewhere = |paths: &[&str]| Elsewhere::new(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
+    let (few, many) = (elsewhere(&["/shop/eu"]), elsewhere(&["/shop/eu", "/caf%C3%A9", "/a/b/c/d"]));
+    let (few, many) = (few.as_ref(), many.as_ref());
+    let (shop, shop_v2) = (Origin { elsewhere: few, ..SHOP }, Origin { elsewhere: few, ..SHOP_V2 });
+    let root = Origin { elsewhere: many, ..AT_ROOT };
+    assert_eq!(elsewhere(&[]), None);
+    for (reference, at_shop, at_shop_v2) in [
+        ("/eu/x?y#z", "https://api.example.com/eu/x?y#z", "https://api.example.com/eu/x?y#z"),
+        ("/v2/eu", "/shop/v2/eu", "https://api.example.com/v2/eu"),
+        ("/eu?y", "https://api.example.com/eu?y", "https://api.example.com/eu?y"),
+        ("//api.example.com/eu", "https://api.example.com/eu", "https://api.example.com/eu"),
+        ("https://api.example.com/eu/x", "=", "="),
+        ("https://api.example.com/v2/eu/x", "http://127.0.0.1:8000/shop/v2/eu/x", "="),
+        ("/v2/europe", "/shop/v2/europe", "/shop/europe"),
+        ("/v2/x/eu?/eu", "/shop/v2/x/eu?/eu", "/shop/x/eu?/eu"),
+        // As some clients follow it.
+        ("/v2/./eu/x", "/shop/v2/./eu/x", "https://api.example.com/v2/./eu/x"),
+        ("/v2/%65u", "/shop/v2/%65u", "https://api.example.com/v2/%65u"),
+        ("/v2/.\te\tu\\x", "/shop/v2/.\te\tu\\x", "/shop/.\te\tu\\x"),
+        ("/v2\t/e\tu\\x", "/shop/v2\t/e\tu\\x", "https://api.example.com/v2\t/e\tu\\x"),
+        ("/v2/%zz%2", "/shop/v2/%zz%2", "/shop/%zz%2"),
+    ] {
+        check_reference(&shop, reference, at_shop);
+        check_reference(&shop_v2, reference, at_shop_v2);
+    }
+    for (reference, expected) in [
+        ("/shop/eu", "https://api.example.com/shop/eu"),
+        ("/a/../shop//../eu/x", "https://api.example.com/a/../shop//../eu/x"),
+        ("/../shop%2Feu", "https://api.example.com/../shop%2Feu"),
+        ("/caf%c3%a9/x", "https://api.example.com/caf%c3%a9/x"),
+        ("https://api.example.com/shop/eu/x", "="),
+        ("/shop", "="),
+        ("/shop/eu/..", "="),
+        ("https://api.example.com/shop/x", "http://127.0.0.1:8000/shop/x"),
+    ] {
+        check_reference(&root, reference, expected);
+    }
 }
 
 #[test]

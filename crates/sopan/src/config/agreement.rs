@@ -47,7 +47,7 @@ fn reference_of() -> String {
         (Section::Retry, "`retry` of either"),
         (Section::Breaker, "`breaker` of either"),
     ];
-    let cell = |text: &str| text.replace('|', "\\|").replace("\n\n", " ");
+    let cell = |text: &str| text.replace('|', "\\|").replace("\n\n", ". ");
     let mut page = String::new();
     for (section, title) in titles {
         page += &format!("## {title}\n\n| key | flag | takes | default | what it does |\n|---|---|---|---|---|\n");

@@ -8,7 +8,7 @@ mod settings;
 
 use std::ffi::OsString;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
 use settings::{Flags, OfExplain, OfFetch, OfServe};
 
@@ -194,6 +194,7 @@ pub(crate) struct Demo {
 
 /// Flags of `sopan serve`.
 #[derive(Args)]
+#[command(group(ArgGroup::new("apis").args(["upstream", "config"]).required(true)))]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) settings: Flags<OfServe>,
@@ -201,7 +202,7 @@ pub(crate) struct Serve {
     ///
     /// YAML, TOML or JSON, by its ending, with everything that flags can say and more. Flags count more than the file, for
     /// all its upstreams. `sopan check FILE` tells what is wrong with it.
-    #[arg(long, value_name = "FILE", conflicts_with = "upstream", required_unless_present = "upstream")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<String>,
 }
 

@@ -10,6 +10,7 @@ use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config;
+use crate::serve::cannot_listen;
 
 /// Serves until SIGINT or SIGTERM.
 ///
@@ -19,8 +20,8 @@ pub(crate) fn run(settings: config::Fake) -> anyhow::Result<()> {
     let config::Fake { listen, settings } = settings;
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(async {
-        let in_use = || format!("--listen: `{listen}` cannot be listened on");
-        let listener = TcpListener::bind(listen).await.with_context(in_use)?;
+        let listener = TcpListener::bind(listen).await;
+        let listener = listener.map_err(|error| cannot_listen("--listen", listen, &error))?;
         // Taken before the address is told, so that whoever reads it can stop us.
         let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         announce(listener.local_addr()?);

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use clap::{Command, CommandFactory};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -16,8 +17,22 @@ use crate::version;
 /// What a shell of this kind must run to complete command lines of sopan.
 pub(crate) fn completions(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
+    let mut program = Cli::command().mut_subcommands(|command| command.mut_args(with_values));
+    clap_complete::generate(shell, &mut program, NAME, &mut script);
     script
+}
+
+/// A flag that takes one of a few words, with these words: its placeholder has them, `give-up|cap`, beside what is no word, as
+/// the `DURATION` of `DURATION|unlimited`.
+fn with_values(arg: Arg) -> Arg {
+    let is_word =
+        |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    let placeholder = arg.get_value_names().and_then(<[_]>::first).map(ToString::to_string).unwrap_or_default();
+    let words: Vec<_> = placeholder.split('|').filter(is_word).map(str::to_owned).collect();
+    if words.is_empty() || !arg.get_action().takes_values() {
+        return arg;
+    }
+    arg.value_parser(PossibleValuesParser::new(words))
 }
 
 const NAME: &str = "sopan";
@@ -62,7 +77,8 @@ fn page(command: Command) -> Man {
 fn render(page: &Man) -> Vec<u8> {
     let mut text = Vec::new();
     page.render(&mut text).expect("memory takes everything");
-    text
+    // What stands there begins with an example on every page, and that is the name by which readers of manuals look for it.
+    String::from_utf8(text).expect("pages are text").replacen(".SH EXTRA\n", ".SH EXAMPLES\n", 1).into_bytes()
 }
 
 #[cfg(test)]
@@ -83,6 +99,7 @@ mod tests {
         assert_eq!(pages.len(), commands.len() + 1);
         for command in commands {
             let (name, page) = (command.get_name(), named(&format!("sopan-{}.1", command.get_name())));
+            assert_eq!((page.matches(".SH EXAMPLES").count(), page.matches("EXTRA").count()), (1, 0), "{name}: {page}");
             assert!(page.starts_with(".ie") && page.contains(&format!("fBsopan {name}fR")), "{name}: {page}");
             for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
                 assert!(page.contains(&format!("fB--{flag}fR")), "--{flag} is missing in {name}: {page}");

@@ -83,10 +83,9 @@ async fn serve(
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
     raise_open_files();
-    let listener = bind(settings.listen, "--listen")?;
-    let admin = settings.admin.map(|address| bind(address, "--admin")).transpose();
-    // Most never typed it, and would look for the port that they did type.
-    let admin = admin.map_err(|error| anyhow!("{error:#}; choose another with --admin, or --admin off"))?;
+    let listener = bind(settings.listen).map_err(|error| cannot_listen("--listen", settings.listen, &error))?;
+    let admin = settings.admin.map(|address| bind(address).map_err(|error| cannot_listen("--admin", address, &error)));
+    let admin = admin.transpose()?;
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
     let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
@@ -161,15 +160,17 @@ fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstre
     }
 }
 
-fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
-    socket
-        .and_then(|socket| {
-            socket.set_reuseaddr(true)?;
-            socket.bind(address)?;
-            socket.listen(BACKLOG)
-        })
-        .with_context(|| format!("{flag}: `{address}` cannot be listened on"))
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Most never typed the address that is taken, so the flag that changes it is named.
+pub(crate) fn cannot_listen(flag: &str, address: SocketAddr, error: &std::io::Error) -> anyhow::Error {
+    let or = if flag == "--admin" { ", or --admin off" } else { "" };
+    anyhow!("{flag}: `{address}` cannot be listened on: {error}; choose another with {flag}{or}")
 }
 
 /// Accepts for ever. With `max_connections` open, the next ones wait in the kernel until one closes.

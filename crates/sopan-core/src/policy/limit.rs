@@ -40,6 +40,9 @@ const GRAMMAR: &str = "write a rate such as 10/s, 10/s burst 20, 500/min, 0.5/s,
 const NO_COUNT: &str = "the count must be 1 or more";
 const TOO_FAST: &str = "more than 1,000,000 a second cannot be kept; write unlimited to keep no limit";
 
+const SEVERAL: &str = "it is more than one; write each by itself: [10/s burst 20, 5000 per 1h] in a file, a --rate for each on \
+    the command line";
+
 fn neither() -> String {
     format!("it is neither a rate nor a quota; {GRAMMAR}")
 }
@@ -179,6 +182,9 @@ impl FromStr for Limit {
 
     fn from_str(text: &str) -> Result<Self, LimitError> {
         let trimmed = text.trim();
+        if is_several(trimmed) {
+            return fail(trimmed, SEVERAL);
+        }
         if let Some((count, span)) = trimmed.split_once(" per ") {
             let (count, span) = (count.trim(), span.trim());
             return match span.split_once(" at").filter(|(_, at)| at.is_empty() || at.starts_with(char::is_whitespace)) {
@@ -188,6 +194,14 @@ impl FromStr for Limit {
         }
         read_rate(trimmed).map(Self::Rate)
     }
+}
+
+/// Whether a text holds several limits: a count stands before each `/` and each `per` of a limit, and not before the `/` of a
+/// zone.
+fn is_several(text: &str) -> bool {
+    let counts =
+        |mark| text.match_indices(mark).filter(|(at, _)| text[..*at].ends_with(|c: char| c.is_ascii_digit())).count();
+    counts("/") + counts(" per ") > 1
 }
 
 fn fail<T>(text: &str, why: impl Into<String>) -> Result<T, LimitError> {
@@ -469,6 +483,13 @@ mod tests {
             ("x per day at 00:00 UTC", "not a count"),
             ("86400000001 per day at 00:00 UTC", "1,000,000 a second"),
             ("2000000 per 1s", "1,000,000 a second"),
+            ("10/s burst 20, 5000 per 1h", "write each by itself"),
+            ("10/s,500/min", "write each by itself"),
+            ("10/s burst 20 5000 per 1h", "write each by itself"),
+            ("10/s and 7 per day at 00:00 America/Los_Angeles", "write each by itself"),
+            ("7 per day at 00:00 America/Los_Angeles, 10/s", "write each by itself"),
+            ("1,000/s", "not a number"),
+            ("10/s per user", "not a count"),
             ("", "write a rate"),
         ] {
             let error = text.parse::<Limit>().expect_err(text).to_string();

@@ -20,7 +20,8 @@ const TRIES: usize = 100;
 #[non_exhaustive]
 pub enum StateError {
     /// It cannot be opened or created.
-    #[error("the state file `{}` cannot be opened: {error}; name one that sopan may create and write", .path.display())]
+    #[error("the state file `{}` cannot be opened: {error}; name a file that sopan may create and write, in a \
+             directory that is there", .path.display())]
     Open {
         /// Its name.
         path: PathBuf,

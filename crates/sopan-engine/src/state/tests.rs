@@ -98,7 +98,10 @@ fn a_file_that_is_not_ours_alone_is_refused_and_left_as_it_is() {
     }
     let nowhere = dir.path().join("none/state");
     for (path, hint) in [
-        (nowhere.as_path(), "cannot be opened: No such file or directory"),
+        (
+            nowhere.as_path(),
+            "No such file or directory (os error 2); name a file that sopan may create and write, in a directory that is",
+        ),
         (dir.path(), "cannot be opened: Is a directory"),
         (Path::new("/dev/full"), "is not a state file of sopan"),
         (&path.join("below"), "cannot be opened: Not a directory"),

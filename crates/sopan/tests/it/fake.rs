@@ -59,7 +59,10 @@ fn a_signal_ends_it_with_zero() {
 fn a_port_that_is_taken_is_told() {
     let fake = Fake::start(&[]);
     let run = sopan(&["fake-api", "--listen", &fake.address.to_string()]);
-    let expected = format!("error: --listen: `{}` cannot be listened on: Address already in use", fake.address);
+    let expected = format!(
+        "error: --listen: `{}` cannot be listened on: Address already in use (os error 98); choose another",
+        fake.address
+    );
     assert!(run.err.starts_with(&expected), "{}", run.err);
     assert_eq!((run.code, run.out, run.err.lines().count()), (Some(2), Vec::new(), 1));
 }

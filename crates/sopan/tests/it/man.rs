@@ -27,9 +27,19 @@ fn bash_takes_the_completions() {
     let script = sopan(&["completions", "bash"]);
     assert_eq!((script.code, &*script.err), (Some(0), ""));
     assert_eq!(piped("bash", &["-n"], &script.out), Some((true, String::new())));
-    let ask = b"\nCOMP_WORDS=(sopan serve --max-retr) COMP_CWORD=2\n_sopan sopan --max-retr serve\necho \"${COMPREPLY[@]}\"\n";
-    let answer = piped("bash", &["--norc"], &[script.out, ask.to_vec()].concat());
-    assert_eq!(answer, Some((true, "--max-retries --max-retry-after\n".to_owned())));
+    for (words, typed, before, expected) in [
+        ("sopan serve --max-retr", "--max-retr", "serve", "--max-retries --max-retry-after\n"),
+        ("sopan serve --observe ''", "", "--observe", "on off\n"),
+        ("sopan serve --on-long-retry-after c", "c", "--on-long-retry-after", "cap\n"),
+        ("sopan serve --wait-max u", "u", "--wait-max", "unlimited\n"),
+    ] {
+        let ask = format!(
+            "\nCOMP_WORDS=({words}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n_sopan sopan '{typed}' {before}\n\
+             echo \"${{COMPREPLY[@]}}\"\n"
+        );
+        let answer = piped("bash", &["--norc"], &[&script.out, ask.as_bytes()].concat());
+        assert_eq!(answer, Some((true, expected.to_owned())), "{words}");
+    }
 }
 
 #[test]

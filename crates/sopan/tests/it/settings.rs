@@ -43,6 +43,12 @@ fn a_wrong_flag_is_one_clear_line_and_exit_code_2() {
 }
 
 #[test]
+fn serve_alone_is_told_both_ways_to_name_an_api() {
+    let run = sopan(&["serve"]);
+    assert!(run.err.contains("--upstream <URL>") && run.err.contains("--config <FILE>"), "{}", run.err);
+}
+
+#[test]
 fn unknown_and_missing_flags_end_with_2_too() {
     for args in [
         &["serve"][..],

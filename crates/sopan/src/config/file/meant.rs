@@ -40,6 +40,22 @@ const SYNONYMS: [(&str, &str); 19] = [
     ("uri", "url"),
 ];
 
+/// What some proxies add to requests, and here programs send themselves.
+const OF_CLIENTS: [&str; 12] = [
+    "api_key",
+    "api_keys",
+    "api_token",
+    "apikey",
+    "auth",
+    "authorization",
+    "header",
+    "headers",
+    "password",
+    "token",
+    "user_agent",
+    "username",
+];
+
 /// The key of what goes by another name: elsewhere, on the command line, or with its parts in another order.
 fn called(word: &str, known: &[&'static str]) -> Option<&'static str> {
     let synonyms = || SYNONYMS.iter().filter(|(other, _)| *other == word).map(|(_, key)| *key);
@@ -57,6 +73,9 @@ pub(super) fn meant(part: &Part<'_>, typed: &str, known: &[&'static str]) -> (Op
     let of_program = part.section == Section::Program;
     if word == "burst" && !of_program {
         return (None, "write it into the rate, as in limits: [10/s burst 20]".to_owned());
+    }
+    if OF_CLIENTS.contains(&&*word) {
+        return (None, "sopan adds no keys and fields: what your programs send goes to the API as it is".to_owned());
     }
     if let Some(key) = called(&word, known) {
         if known.contains(&key) && key != word {

@@ -38,6 +38,10 @@ fn fault(error: &Error, source: &Source) -> Fault {
     });
     let what = match error {
         Error::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is there twice; keep one of them"),
+        // Within brackets YAML sees one more bracket.
+        _ if source.text[..span.start].ends_with('$') && source.text[span.start..].starts_with('{') => {
+            "${…} must stand in quotes within [ ] or { }; write \"${NAME}\"".to_owned()
+        }
         Error::MultipleDocuments { .. } => {
             "there is more than one document in the file; take away the line ---, or what is below it".to_owned()
         }

@@ -213,12 +213,14 @@ fn all_that_is_wrong_is_told_at_once() {
 fn a_port_in_use_is_told_and_nothing_starts() {
     let (taken, free) = (TcpListener::bind("127.0.0.1:0").unwrap(), nobody());
     let (taken, free) = (taken.local_addr().map(|address| (taken, address.to_string())).unwrap(), free.to_string());
-    let choose = "; choose another with --admin, or --admin off";
-    for (listen, admin, flag, hint) in [(&taken.1, "off", "--listen", ""), (&free, &taken.1, "--admin", choose)] {
+    for (listen, admin, flag, hint) in [
+        (&taken.1, "off", "--listen", "choose another with --listen"),
+        (&free, &taken.1, "--admin", "choose another with --admin, or --admin off"),
+    ] {
         let run = sopan(&["serve", "--upstream", "http://127.0.0.1:1", "--listen", listen, "--admin", admin]);
         let taken = &taken.1;
         let expected =
-            format!("error: {flag}: `{taken}` cannot be listened on: Address already in use (os error 98){hint}\n");
+            format!("error: {flag}: `{taken}` cannot be listened on: Address already in use (os error 98); {hint}\n");
         assert_eq!((run.code, run.out.len(), run.err), (Some(2), 0, expected));
     }
     // Two that wait for the same clients would each get half of them.

@@ -38,7 +38,6 @@ use crate::{admin, config, version};
 use connection::Door;
 use drain::{Drain, Signals};
 use in_force::{InForce, limits_of};
-pub(crate) use route::Route;
 use workers::Workers;
 
 /// Connections that the kernel may hold for us before they are accepted.

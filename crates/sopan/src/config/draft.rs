@@ -12,8 +12,8 @@ use sopan_core::safety::HostName;
 use sopan_engine::{Settings, Target};
 
 use super::Format;
+use super::route::Route;
 use super::serve::ClientBy;
-use crate::serve::Route;
 
 /// What concerns the whole program.
 #[derive(Debug, Clone)]

@@ -17,8 +17,8 @@ use super::flags::Typed;
 use super::layer::Layer;
 use super::problem::{Place, Problem, Wrong};
 use super::resolve::{Resolved, is_of_upstream};
+use super::route::Route;
 use super::setting::Section;
-use crate::serve::Route;
 
 /// What `sopan serve` does.
 #[derive(Debug, Clone)]

@@ -15,9 +15,9 @@ use sopan_core::policy::{BreakerPolicy, JitterKind, LanePolicy, Limit, OnLongRet
 use sopan_core::safety::{HostName, Hosts};
 use sopan_fake::{Cut, RetryAfter, Window};
 
+use super::route::Route;
 use super::*;
 use crate::cli;
-use crate::serve::Route;
 
 /// A certificate of our own, for nothing.
 const CERTIFICATE: &str = include_str!("../../tests/data/ca.pem");

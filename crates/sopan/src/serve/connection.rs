@@ -197,7 +197,7 @@ mod tests {
     use sopan_core::safety::HostName;
 
     use super::*;
-    use crate::serve::Route;
+    use crate::config::Route;
 
     #[test]
     fn by_the_names_of_routes_requests_are_let_in_and_nobody_is_kept_out() {

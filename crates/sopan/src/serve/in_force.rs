@@ -5,8 +5,7 @@ use std::fmt;
 
 use sopan_core::policy::{Limit, show_duration};
 
-use super::route::Route;
-use crate::config::Served;
+use crate::config::{Route, Served};
 
 /// What an upstream is kept to.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::admin::Metrics;
-use crate::config::{ClientBy, Format, Served};
+use crate::config::{ClientBy, Format, Route, Served};
 
 #[test]
 fn trouble_is_told_at_first_then_every_ten_seconds_and_when_it_is_over() {

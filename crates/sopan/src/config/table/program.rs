@@ -6,8 +6,8 @@ use sopan_engine::Target;
 use super::{ROW, set};
 use crate::config::Format;
 use crate::config::read::{address, file, host_name, one_of, or_word, positive, switch, whole};
+use crate::config::route::Route;
 use crate::config::setting::{Group, Kind, Put, Rank, Section, Setting};
-use crate::serve::Route;
 
 /// A file descriptor each, and some memory; nobody who means it wants more.
 const MAX_CONNECTIONS: u64 = 1_000_000;

@@ -3,8 +3,8 @@
 //! One [`StateFile`] serves the program, and every upstream has a [`StateHandle`] to it. What the core hands out as
 //! [`Note`]s is appended as a line before the turns are used that it came with: what the kernel has taken survives the
 //! process. A thread of its own sees to what may take long: about once a second the file is synced to the disk, against
-//! loss of power (which can cost that second), and when it has grown it is written anew. A disk that cannot be written to
-//! stops nobody: that is warned of, and mended as soon as it can be.
+//! loss of power (which can cost that second), and when it has grown it is written anew; so it is when it was removed or
+//! cut under the program. A disk that cannot be written to stops nobody: that is warned of, and mended as soon as it can be.
 //!
 //! What is said when is [`sopan_core::journal`]'s business.
 
@@ -25,11 +25,14 @@ use sopan_core::policy::Limit;
 use sopan_core::time::Instant;
 
 use crate::clock::Clock;
+use disk::Named;
 pub use disk::StateError;
 use lines::Stamp;
 
 /// A file that has grown beyond this is written anew.
 const SIZE_MAX: u64 = 1024 * 1024;
+/// One that could not be written anew for so long takes no more: it would fill the disk, and be too long to be read again.
+const GROWN_MAX: u64 = 16 * SIZE_MAX;
 /// What is written is on the disk after this time, and a little.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// A disk that cannot be written to is warned of this far apart.
@@ -112,7 +115,7 @@ impl StateFile {
         let read = lines::read(&opened.text, lines::boot_id().as_deref(), now).map_err(|e| e.of(path))?;
         if read.unreadable > 0 {
             let (file, lines) = (path.display(), read.unreadable);
-            tracing::warn!(%file, lines, "{file}: {lines} lines cannot be read and are passed over");
+            tracing::warn!(%file, lines, "{file}: lines that cannot be read and are passed over: {lines}");
         }
         let inner = Inner {
             file: Arc::new(opened.file),
@@ -278,10 +281,12 @@ impl Shared {
 
     fn tend(&self) {
         let mut inner = self.inner.lock();
-        let (file, is_stale) = (Arc::clone(&inner.file), inner.is_stale);
+        let (file, len, is_stale) = (Arc::clone(&inner.file), inner.len, inner.is_stale);
         inner.is_unsynced = false;
         drop(inner);
-        let done = if is_stale { self.write_anew() } else { file.sync_data() };
+        // Who tidies up may take it away, and what is written then is read by nobody.
+        let is_whole = || matches!(disk::named(&self.path, &file), Ok(Named::Ours(found)) if found >= len);
+        let done = if is_stale || !is_whole() { self.write_anew() } else { file.sync_data() };
         let mut inner = self.inner.lock();
         let now = self.clock.now();
         match done {
@@ -311,6 +316,7 @@ impl Shared {
     fn write_anew(&self) -> io::Result<()> {
         let _one_at_a_time = self.anew.lock();
         let mut inner = self.inner.lock();
+        let file = Arc::clone(&inner.file);
         let mut text = [lines::header(), lines::process(lines::boot_id().as_deref())].concat();
         let now = Stamp::of(self.clock);
         for (name, ledger) in &inner.ledgers {
@@ -321,7 +327,10 @@ impl Shared {
         }
         inner.meanwhile = Some(Vec::new());
         drop(inner);
-        let draft = disk::Draft::write(&self.path, &text);
+        let draft = disk::Draft::write(&self.path, &text).and_then(|draft| match disk::named(&self.path, &file)? {
+            Named::Another => Err(io::Error::other("another file has its name, which is left as it is")),
+            Named::Ours(_) | Named::Nothing => Ok(draft),
+        });
         let mut inner = self.inner.lock();
         let meanwhile = inner.meanwhile.take().unwrap_or_default();
         let file = draft.and_then(|draft| draft.publish(&meanwhile))?;
@@ -334,6 +343,9 @@ impl Shared {
 
 impl Inner {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.len > GROWN_MAX {
+            return Err(io::Error::other("it has grown long and cannot be written anew"));
+        }
         let text = if self.is_torn { [b"\n", line].concat() } else { line.to_vec() };
         self.is_torn = true;
         (&*self.file).write_all(&text)?;

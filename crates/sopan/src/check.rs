@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::cli;
 use crate::config::{self, Format, Kind, Loaded, Origin, Place, Problem, Resolved, Section, Typed, Value, Wrong};
-use crate::log::Printable;
+use crate::log::{Printable, printable_json};
 
 /// What is told of a file.
 pub(crate) struct Told {
@@ -27,7 +27,7 @@ pub(crate) fn run(typed: &cli::Check) -> Result<Told, Wrong> {
     let loaded = config::load(Some(&typed.file), &Typed::default());
     let is_right = loaded.serve.is_some();
     if format == Format::Json {
-        let out = format!("{:#}\n", as_json(&typed.file, &loaded));
+        let out = printable_json(&format!("{:#}\n", as_json(&typed.file, &loaded)));
         return Ok(Told { out, wrong: None, is_right });
     }
     let out = if is_right { as_text(&typed.file, &loaded) } else { String::new() };
@@ -37,7 +37,7 @@ pub(crate) fn run(typed: &cli::Check) -> Result<Told, Wrong> {
 
 /// Where things stand in the file.
 struct Places<'f> {
-    path: &'f str,
+    path: String,
     text: &'f str,
     /// Where each line begins.
     lines: Vec<usize>,
@@ -47,7 +47,11 @@ impl<'f> Places<'f> {
     fn of(loaded: &'f Loaded) -> Self {
         let source = &loaded.wrong.source;
         let breaks = source.text.match_indices('\n').map(|(at, _)| at + 1);
-        Self { path: &source.path, text: &source.text, lines: std::iter::once(0).chain(breaks).collect() }
+        Self {
+            path: Printable(&source.path).to_string(),
+            text: &source.text,
+            lines: std::iter::once(0).chain(breaks).collect(),
+        }
     }
 
     /// Line and column, both from 1; the column counts characters.
@@ -106,7 +110,7 @@ fn as_text(file: &str, loaded: &Loaded) -> String {
             .unwrap_or(0)
     };
     let (keys, values) = (longest(|row| &row.0, 30), longest(|row| &row.1, 40));
-    let mut told = format!("{file} can be used\n");
+    let mut told = format!("{} can be used\n", Printable(file));
     for (title, rows) in &rows {
         let indent = if title.is_empty() { 0 } else { 2 };
         let heading = if title.is_empty() { String::new() } else { format!("{title}\n") };

@@ -196,8 +196,39 @@ impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0
             .chars()
-            .try_for_each(|c| if c.is_control() { write!(f, "{}", c.escape_default()) } else { f.write_char(c) })
+            .try_for_each(|c| if is_unseen(c) { write!(f, "{}", c.escape_default()) } else { f.write_char(c) })
     }
+}
+
+/// Whether a terminal does something else with it than show it: controls, and what turns, joins or hides the text around it.
+pub(crate) fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// JSON that means the same, in which such characters are escaped too.
+pub(crate) fn printable_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_unseen(c) && c != '\n' {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// A number of things, each of which is called so: `1 byte`, `5 bytes`.
@@ -218,6 +249,17 @@ mod tests {
 
     const TEXT: Form = Form { format: Format::Text, ansi: false, name_width: 0 };
     const JSON: Form = Form { format: Format::Json, ..TEXT };
+
+    #[test]
+    fn nothing_that_turns_or_hides_text_reaches_a_terminal() {
+        let text = "a\u{1b}[31m\u{9b}b\u{202e}c\u{200b}\u{e0041}é\n";
+        let shown = Printable(text).to_string();
+        assert_eq!(shown, r"a\u{1b}[31m\u{9b}b\u{202e}c\u{200b}\u{e0041}é\n");
+        let json = serde_json::to_string(text).unwrap();
+        let shown = printable_json(&json);
+        assert!(!shown.contains(is_unseen), "{shown}");
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
+    }
 
     #[derive(Clone, Default)]
     struct Paper(Arc<Mutex<Vec<u8>>>);

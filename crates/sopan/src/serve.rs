@@ -31,6 +31,7 @@ use sopan_engine::clock::Clock;
 use sopan_engine::exchange::Nowhere;
 use sopan_engine::{Settings, StateFile, Surroundings, Upstream};
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::log::Counted;
@@ -82,6 +83,7 @@ async fn serve(
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
     raise_open_files();
+    outlive_full_files().context("signals cannot be listened to")?;
     let listener = bind(settings.listen).map_err(|error| cannot_listen("--listen", settings.listen, &error))?;
     let admin = settings.admin.map(|address| bind(address).map_err(|error| cannot_listen("--admin", address, &error)));
     let admin = admin.transpose()?;
@@ -139,6 +141,12 @@ fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     // Refused only if it were above what is allowed.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// A file that may not grow any more (`ulimit -f`), the state or the log, is an error of that file: the signal that comes with
+/// it would end the program.
+fn outlive_full_files() -> std::io::Result<()> {
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
 /// An upstream's settings, and what is known of it at the door, beside `all` that are there.

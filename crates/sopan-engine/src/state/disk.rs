@@ -110,6 +110,27 @@ fn options() -> OpenOptions {
     options
 }
 
+/// What has the name of our file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    /// The file itself, with so many bytes.
+    Ours(u64),
+    /// Nothing: it was removed, or its directory moved.
+    Nothing,
+    /// Another file, which is not ours to replace.
+    Another,
+}
+
+pub(super) fn named(path: &Path, file: &File) -> io::Result<Named> {
+    let found = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Named::Nothing),
+        found => found?,
+    };
+    let ours = file.metadata()?;
+    let is_ours = (found.dev(), found.ino()) == (ours.dev(), ours.ino());
+    Ok(if is_ours { Named::Ours(found.len()) } else { Named::Another })
+}
+
 /// A file beside the one that it will replace.
 #[derive(Debug)]
 pub(super) struct Draft {

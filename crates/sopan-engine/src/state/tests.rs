@@ -255,6 +255,72 @@ fn a_disk_that_takes_nothing_stops_nobody_and_is_made_up_for() {
 }
 
 #[test]
+fn a_file_that_is_taken_away_or_cut_is_written_anew() {
+    let (dir, path) = place();
+    for (what, harm) in [
+        ("removed", (|path| fs::remove_file(path).unwrap()) as fn(&Path)),
+        ("cut", |path| fs::write(path, "").unwrap()),
+    ] {
+        let mut file = open(&path).unwrap();
+        let before = turns(&file, "shop");
+        file.begin().unwrap();
+        let shop = file.upstream("shop");
+        shop.write(&mut vec![sliding(&[(0, 3)], 0)]);
+        harm(&path);
+        shop.write(&mut vec![sliding(&[(0, 2)], 0)]);
+        file.shared.tend();
+        // As after a crash: nothing is seen to any more.
+        let copy = dir.path().join("copy");
+        fs::copy(&path, &copy).unwrap();
+        assert_eq!(turns(&open(&copy).unwrap(), "shop"), before + 5, "{what}");
+        assert!(matches!(open(&path), Err(StateError::Locked { .. })), "{what}: it is ours alone");
+        // Nobody writes after this, and it is seen to at the end.
+        harm(&path);
+        drop((file, shop));
+        assert_eq!(turns(&open(&path).unwrap(), "shop"), before + 5, "{what} at the end");
+    }
+}
+
+#[test]
+fn a_file_that_has_taken_the_name_is_left_as_it_is() {
+    let (dir, path) = place();
+    let mut file = open(&path).unwrap();
+    turns(&file, "shop");
+    file.begin().unwrap();
+    let shop = file.upstream("shop");
+    let other = dir.path().join("other");
+    fs::write(&other, "mine").unwrap();
+    fs::rename(&other, &path).unwrap();
+    shop.write(&mut vec![sliding(&[(0, 1)], 0)]);
+    let error = file.shared.write_anew().unwrap_err().to_string();
+    assert!(error.contains("another file has its name"), "{error}");
+    file.shared.tend();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    // It comes back when the name is free.
+    fs::remove_file(&path).unwrap();
+    file.shared.tend();
+    drop((file, shop));
+    assert_eq!(turns(&open(&path).unwrap(), "shop"), 1);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft is left");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_anew_does_not_grow_for_ever() {
+    let (_dir, path) = place();
+    let file = open(&path).unwrap();
+    turns(&file, "shop");
+    let shop = file.upstream("shop");
+    file.shared.inner.lock().len = 16 * SIZE_MAX + 1;
+    let before = fs::metadata(&path).unwrap().len();
+    shop.write(&mut vec![sliding(&[(0, 1)], 0)]);
+    assert_eq!(fs::metadata(&path).unwrap().len(), before);
+    assert!(file.shared.inner.lock().trouble.error.is_some());
+    file.shared.tend();
+    drop((file, shop));
+    assert_eq!(turns(&open(&path).unwrap(), "shop"), 1, "nothing is lost once it can be");
+}
+
+#[test]
 fn trouble_is_told_at_first_then_every_ten_seconds_and_when_it_is_over() {
     let mut trouble = Trouble::default();
     let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);

@@ -1,6 +1,8 @@
 //! TLS to upstreams: rustls with one provider, the system's roots and certificates of one's own beside them, and what a
 //! client shows of itself where the upstream wants to know. What went wrong with it, `fault` says.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -96,13 +98,13 @@ impl ClientCertificate {
     fn load(&self, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
         let of_cert = |why: String| TlsError::ClientCert { path: self.certificate.clone(), why };
         let of_key = |why: String| TlsError::ClientKey { path: self.key.clone(), why };
-        let chain: Vec<_> = CertificateDer::pem_file_iter(&self.certificate)
-            .and_then(Iterator::collect)
-            .map_err(|e| of_cert(e.to_string()))?;
+        let content = read(&self.certificate).map_err(of_cert)?;
+        let chain: Vec<_> =
+            CertificateDer::pem_slice_iter(&content).collect::<Result<_, _>>().map_err(|e| of_cert(e.to_string()))?;
         if chain.is_empty() {
             return Err(of_cert("it holds no certificate".to_owned()));
         }
-        let key = std::fs::read(&self.key).map_err(|e| of_key(e.to_string()))?;
+        let key = read(&self.key).map_err(of_key)?;
         let key = PrivateKeyDer::from_pem_slice(&key).map_err(|e| of_key(no_key(&e, &key)))?;
         match CertifiedKey::from_der(chain, key, provider) {
             Ok(pair) => Ok(pair),
@@ -113,6 +115,23 @@ impl ClientCertificate {
             Err(rustls::Error::InvalidCertificate(_)) => Err(of_cert("its certificate cannot be read".to_owned())),
             Err(_) => Err(of_key("its key is of a kind that is not known here".to_owned())),
         }
+    }
+}
+
+/// The largest file; those with the authorities of whole systems have a quarter of a megabyte.
+const BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A whole file. Neither a pipe that nobody writes into nor a device without an end keeps anybody waiting.
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Err("it is a pipe or a device".to_owned());
+    }
+    let mut content = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut content));
+    match read {
+        Ok(_) if content.len() as u64 > BYTES_MAX => Err(format!("it is longer than {BYTES_MAX} bytes")),
+        Ok(_) => Ok(content),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -172,11 +191,27 @@ fn store(roots: &Roots) -> Result<RootCertStore, TlsError> {
 
 fn add_file(store: &mut RootCertStore, path: &Path) -> Result<(), TlsError> {
     let fail = |why: String| TlsError::CaFile { path: path.to_owned(), why };
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|e| fail(e.to_string()))?;
+    let content = read(path).map_err(fail)?;
     let mut count = 0;
-    for certificate in certificates {
+    for certificate in CertificateDer::pem_slice_iter(&content) {
         store.add(certificate.map_err(|e| fail(e.to_string()))?).map_err(|e| fail(e.to_string()))?;
         count += 1;
     }
     if count == 0 { Err(fail("it holds no certificate".to_owned())) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_or_a_device_keeps_nobody_waiting() {
+        let endless = PathBuf::from("/dev/zero");
+        let roots = Roots { ca_file: Some(endless.clone()) };
+        let client = ClientCertificate { certificate: endless.clone(), key: endless.clone() };
+        for error in [roots.check().unwrap_err(), client.check().unwrap_err()] {
+            assert!(error.to_string().contains("it is a pipe or a device"), "{error}");
+        }
+        assert_eq!(read(Path::new("/dev/null")), Err("it is a pipe or a device".to_owned()));
+    }
 }

@@ -25,8 +25,12 @@ use stand_in::resolve;
 const BYTES_MAX: u64 = 1 << 20;
 /// The most upstreams of a program.
 const UPSTREAMS_MAX: usize = 1000;
+/// The most values of one list.
+const ITEMS_MAX: usize = 1000;
+/// What all that stands for something else may come to, together.
+const STOOD_MAX: usize = BYTES_MAX as usize;
 /// So many problems are gathered; a file with more of them is something else.
-const PROBLEMS_MAX: usize = 1000;
+pub(super) const PROBLEMS_MAX: usize = 1000;
 
 /// What a file says.
 #[derive(Debug)]
@@ -80,7 +84,7 @@ impl File {
         };
         let tree = tree::read(&source, form);
         let directory = Path::new(&source.path).parent().map(Path::to_owned).unwrap_or_default();
-        let mut reader = Reader { file: Self::empty(source), directory };
+        let mut reader = Reader { file: Self::empty(source), directory, stood: 0 };
         match tree {
             Ok(root) => reader.top(&root),
             Err(faults) => {
@@ -106,6 +110,10 @@ fn text_of(path: &str) -> Result<String, String> {
 
 /// A whole file, if it has up to `max` bytes; the message goes on from "it" or "the file".
 fn read_up_to(path: &Path, max: u64) -> Result<Vec<u8>, String> {
+    // Nobody may ever write into a pipe. A directory says itself what it is.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Err("is a pipe or a device, which may never end; save what it holds in a file".to_owned());
+    }
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes));
     match read {
@@ -125,6 +133,8 @@ struct Reader {
     file: File,
     /// What paths in the file are relative to.
     directory: PathBuf,
+    /// Bytes of what something stood for.
+    stood: usize,
 }
 
 impl Reader {
@@ -347,6 +357,11 @@ impl Reader {
                 self.tell(&key.span, name, "there is none; write unlimited if that is meant, or leave it away");
                 return None;
             }
+            tree::Value::List(items) if items.len() > ITEMS_MAX => {
+                let count = items.len();
+                self.tell(&key.span, name, format!("there are {count} of them; write {ITEMS_MAX} at most"));
+                return None;
+            }
             tree::Value::List(items) => items.as_slice(),
             tree::Value::Text(_) => std::slice::from_ref(node),
         };
@@ -364,9 +379,22 @@ impl Reader {
 
     fn item(&mut self, setting: &Setting, name: &str, text: &str, span: &Range<usize>) -> Option<Item> {
         let place = Place::File(span.clone());
+        if self.stood > STOOD_MAX {
+            return None;
+        }
         let mut item = match resolve(text, &self.directory) {
             Ok(None) => Item::new(text, place),
-            Ok(Some(resolved)) => Item { text: resolved, written: Some(text.to_owned()), place },
+            Ok(Some(resolved)) => {
+                self.stood += resolved.len();
+                if self.stood > STOOD_MAX {
+                    let why = format!(
+                        "what stands for variables and files is longer than {STOOD_MAX} bytes in all; shorten it"
+                    );
+                    self.tell(span, name, why);
+                    return None;
+                }
+                Item { text: resolved, written: Some(text.to_owned()), place }
+            }
             Err(why) => {
                 self.tell(span, name, why);
                 return None;

@@ -1,6 +1,7 @@
 //! Who said what: values as they were written, from the command line or a part of a settings file.
 
 use super::draft::{Program, Treatment};
+use super::file::PROBLEMS_MAX;
 use super::problem::{Place, Problem};
 use super::setting::{Put, Section, Setting};
 
@@ -127,6 +128,11 @@ impl Layer {
         let (mut program, mut upstream) = (Program::new(), Treatment::new());
         let mut wrong = Vec::new();
         for mut value in std::mem::take(&mut self.values) {
+            // To say what may have been meant takes time, and nobody reads so many.
+            if problems.len() + wrong.len() >= PROBLEMS_MAX {
+                self.unread.push(value.setting.key);
+                continue;
+            }
             let name = self.name(value.setting);
             let put = value.put(&mut program, &mut upstream);
             let (mut right, before) = (Vec::new(), wrong.len());

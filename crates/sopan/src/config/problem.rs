@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use crate::log::{Counted, Printable};
+use crate::log::{Counted, Printable, is_unseen};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Problem {
             Some((at, _)) => (why[..at].to_owned(), Some(why[at + 2..].to_owned())),
             None => (why, None),
         };
-        Self { severity: Severity::Error, place, key: cut(&key.into()), what, help, also: None }
+        Self { severity: Severity::Error, place, key: cut(&without_secrets(&key.into())), what, help, also: None }
     }
 
     pub(crate) fn warning(place: Place, key: impl Into<String>, why: impl Display) -> Self {
@@ -88,10 +88,11 @@ const CHARS_MAX: usize = 120;
 /// The longest sentence that is told, where it has a value that is not quoted.
 const WHY_MAX: usize = 1000;
 
-/// With all that is quoted cut to a length that people read.
+/// With all that is quoted without its secrets, and cut to a length that people read.
 fn shortened(why: &str) -> String {
+    let quoted = |part: &str| cut(&without_secrets(part));
     let parts: Vec<_> =
-        why.split('`').enumerate().map(|(n, part)| if n % 2 == 1 { cut(part) } else { part.to_owned() }).collect();
+        why.split('`').enumerate().map(|(n, part)| if n % 2 == 1 { quoted(part) } else { part.to_owned() }).collect();
     let why = parts.join("`");
     match why.char_indices().nth(WHY_MAX) {
         Some((end, _)) => format!("{}…", &why[..end]),
@@ -128,22 +129,18 @@ impl Source {
         begin + rest.chars().take(column.saturating_sub(1)).map(char::len_utf8).sum::<usize>()
     }
 
-    /// The text as it may be shown: user names and passwords of URLs are stars, byte by byte.
+    /// The text as it may be shown: secrets are stars, and what a terminal would not show is; byte by byte.
     fn shown(&self) -> String {
-        let mut shown = String::with_capacity(self.text.len());
-        let mut rest = self.text.as_str();
-        while let Some(at) = rest.find("://") {
-            let (before, after) = rest.split_at(at + 3);
-            shown.push_str(before);
-            let end = after.find(|c: char| c.is_whitespace() || "\"'`".contains(c)).unwrap_or(after.len());
-            let url = &after[..end];
-            // A password may hold what ends a URL.
-            let line = || after.split('\n').next().unwrap_or_default();
-            let secret = if has_secret(url) { url.rfind('@').or_else(|| line().rfind('@')).unwrap_or(0) } else { 0 };
-            shown.extend(std::iter::repeat_n('*', secret));
-            rest = &after[secret..];
+        let shown = without_keys(without_secrets(&self.text));
+        if !shown.contains(is_replaced) {
+            return shown;
         }
-        without_keys(shown + rest)
+        let seen = |c: char| match c.len_utf8() {
+            2 if is_replaced(c) => '\u{b7}',
+            3 if is_replaced(c) => '\u{fffd}',
+            _ => c,
+        };
+        shown.chars().map(seen).collect()
     }
 
     /// The lines of `text` from one place to another, the offset at which they begin, and the number of the first.
@@ -151,6 +148,118 @@ impl Source {
         let begin = text.get(..from).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
         let end = text.get(to..).and_then(|after| after.find('\n')).map_or(text.len(), |at| to + at + 1);
         (&text[begin..end], begin, self.position(begin).0)
+    }
+}
+
+/// Of what cannot be seen that which is not a byte long: who draws the lines sees to the rest.
+fn is_replaced(c: char) -> bool {
+    is_unseen(c) && !c.is_ascii()
+}
+
+/// With stars for user names and passwords of URLs, for the values of their queries, and for the values of what is called
+/// like a secret, byte by byte. It looks at every byte a few times at most, whatever the text is.
+fn without_secrets(text: &str) -> String {
+    let mut is_hidden = vec![false; text.len()];
+    let mut hide = |range: Range<usize>| is_hidden[range].fill(true);
+    let mut begin = 0;
+    for line in text.split_inclusive('\n') {
+        passwords(line, |range| hide(begin + range.start..begin + range.end));
+        queries(line, |range| hide(begin + range.start..begin + range.end));
+        values_of_secrets(line, |range| hide(begin + range.start..begin + range.end));
+        begin += line.len();
+    }
+    let star = |(at, c): (usize, char)| {
+        let (shown, count) = if is_hidden[at] && !"\r\n".contains(c) { ('*', c.len_utf8()) } else { (c, 1) };
+        std::iter::repeat_n(shown, count)
+    };
+    text.char_indices().flat_map(star).collect()
+}
+
+/// The words of a line, each with where it begins.
+fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut begin = 0;
+    line.split(|c: char| c.is_whitespace() || "\"'`".contains(c)).map(move |word| {
+        let at = begin;
+        begin += word.len() + line[at + word.len()..].chars().next().map_or(0, char::len_utf8);
+        (at, word)
+    })
+}
+
+fn passwords(line: &str, mut hide: impl FnMut(Range<usize>)) {
+    let Some(last_of_line) = line.rfind('@') else { return };
+    for (begin, word) in words(line) {
+        let last = word.rfind('@');
+        let mut from = 0;
+        while let Some(at) = word[from..].find("://") {
+            from += at + 3;
+            if !has_secret(&word[from..]) {
+                continue;
+            }
+            match last.filter(|last| *last >= from) {
+                Some(last) => {
+                    hide(begin + from..begin + last);
+                    from = last;
+                }
+                // A password may hold what ends a URL.
+                None if last_of_line > begin + from => return hide(begin + from..last_of_line),
+                None => {}
+            }
+        }
+        // The beginning of the URL is mistyped, or escaped.
+        if let Some(last) = last.filter(|last| from == 0 && word[..*last].contains(':')) {
+            hide(begin..begin + last);
+        }
+    }
+}
+
+fn queries(line: &str, mut hide: impl FnMut(Range<usize>)) {
+    for (begin, word) in words(line) {
+        let Some((before, query)) = word.split_once('?') else { continue };
+        let mut at = begin + before.len() + 1;
+        for item in query.split(['&', '#']) {
+            // `…` is hidden already.
+            if let Some((name, _)) = item.split_once('=').filter(|(_, value)| *value != "…") {
+                hide(at + name.len() + 1..at + item.len());
+            }
+            at += item.len() + 1;
+        }
+    }
+}
+
+/// What the names of secrets contain, where somebody puts them into settings.
+const SECRETS: [&str; 10] = [
+    "authorization",
+    "api_key",
+    "api-key",
+    "apikey",
+    "token",
+    "secret",
+    "passw",
+    "cookie",
+    "credential",
+    "private_key",
+];
+/// No name of a secret goes on for longer.
+const NAME_MAX: usize = 64;
+
+/// Values of such names, each to the end of the line or of what is quoted.
+fn values_of_secrets(line: &str, mut hide: impl FnMut(Range<usize>)) {
+    let lower = line.to_ascii_lowercase();
+    let mut begin = 0;
+    for part in lower.trim_end_matches('\n').split('`') {
+        let value = |at: usize| {
+            let rest = &part[at..];
+            let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+            let rest = &rest[rest.bytes().take(NAME_MAX).take_while(is_name).count()..];
+            let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest).trim_start_matches(' ');
+            let rest = rest.strip_prefix([':', '='])?.trim_start_matches(' ');
+            Some(part.len() - rest.len())
+        };
+        let first = |word: &str| part.match_indices(word).find_map(|(at, _)| value(at));
+        if let Some(first) = SECRETS.into_iter().filter_map(first).min() {
+            hide(begin + first..begin + part.len());
+        }
+        begin += part.len() + 1;
     }
 }
 
@@ -235,7 +344,7 @@ impl Wrong {
         let also = also.as_ref().map(|(span, label)| AnnotationKind::Context.span(within(span)).label(label.as_str()));
         let snippet = Snippet::source(lines)
             .line_start(number)
-            .path(self.source.path.as_str())
+            .path(Printable(&self.source.path).to_string())
             .annotation(AnnotationKind::Primary.span(within(span)))
             .annotations(also);
         let mut group = Group::with_title(level.primary_title(named(key))).element(snippet);
@@ -247,7 +356,7 @@ impl Wrong {
     }
 
     fn sum(&self) -> String {
-        let path = &self.source.path;
+        let path = Printable(&self.source.path);
         if self.problems.len() > SHOWN_MAX {
             return format!("{path}: more than {SHOWN_MAX} mistakes, of which these are the first");
         }
@@ -293,6 +402,15 @@ mod tests {
             ("http://mé@h/x@y", "http://*******@y"),
             ("k: -----BEGIN X-----\né\n-----END X-----", "k: -----BEGIN ******\n**\n-----END X-----"),
             ("k: -----BEGIN X", "k: -----BEGIN *"),
+            // Without a beginning that is known.
+            ("me:secret@host/x 'https:/me:s@h'", "*********@host/x '***********@h'"),
+            (r#""https:\/\/me:secret@h""#, r#""*******************@h""#),
+            ("https://h/x?page=2&key=secret#top", "https://h/x?page=*&key=******#top"),
+            ("{api_key: hunter2}\n'X-Token' = \"a b\"\n", "{api_key: ********\n'X-Token' = *****\n"),
+            ("headers: {Authorization: Bearer é}", "headers: {Authorization: **********"),
+            ("client_by: header:X-Api-Key\nurl: http://h/?a", "client_by: header:X-Api-Key\nurl: http://h/?a"),
+            // What a terminal would obey, or not show.
+            ("a\u{9b}31m \u{202e}b\u{200b}", "a\u{b7}31m \u{fffd}b\u{fffd}"),
         ] {
             let source = Source { path: String::new(), text: text.to_owned() };
             assert_eq!((source.shown().len(), &*source.shown()), (text.len(), shown));

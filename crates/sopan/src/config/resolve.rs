@@ -9,7 +9,7 @@ use sopan_core::policy::{Allowed, Limit, PolicyError};
 use sopan_engine::{ClientCertificate, Roots, Target, TlsError};
 
 use super::draft::{Program, Treatment};
-use super::layer::{Layer, Origin, Value};
+use super::layer::{Item, Layer, Origin, Value};
 use super::problem::{Place, Problem};
 use super::setting::{Kind, Section, Setting};
 use super::table;
@@ -87,6 +87,26 @@ impl Resolved {
     fn with_value(&self, key: &str) -> String {
         let default = if self.said(key).is_none() { ", the default" } else { "" };
         format!("{} ({}{default})", self.name(key), self.written(key))
+    }
+
+    /// A value as it is told where it does not fit another: what stands for something else is not shown.
+    fn told_value(&self, key: &str, value: impl std::fmt::Display) -> String {
+        let item = self.value(key).and_then(|(_, value)| value.items.first());
+        match item {
+            Some(item) => stands_for(item, value),
+            None => value.to_string(),
+        }
+    }
+
+    /// A limit as it is told.
+    fn told_limit(&self, at: usize, limit: &Limit) -> String {
+        let item = self.value("limits").and_then(|(_, value)| value.items.get(at));
+        item.map_or_else(|| format!("`{limit}`"), |item| stands_for(item, format!("`{limit}`")))
+    }
+
+    /// Whether a limit stands for something else, which is not shown.
+    fn is_hidden(&self, at: usize) -> bool {
+        self.value("limits").and_then(|(_, value)| value.items.get(at)).is_some_and(|item| item.written.is_some())
     }
 
     /// Where to point for something that is wrong with one of several settings: the first that somebody said.
@@ -202,8 +222,9 @@ impl Resolved {
         }
         // Limits are told apart by how they are written, also in the metrics.
         let written: Vec<_> = limits.iter().map(ToString::to_string).collect();
-        if let Some((at, twice)) = written.iter().enumerate().find(|(at, limit)| written[..*at].contains(limit)) {
-            let why = format!("`{twice}` is given twice; once is enough");
+        if let Some((at, _)) = written.iter().enumerate().find(|(at, limit)| written[..*at].contains(limit)) {
+            let twice = self.told_limit(at, &limits[at]);
+            let why = format!("{twice} is given twice; once is enough");
             problems.push(self.at_limit(at, self.error(&["limits"], why)));
         }
         self.burst_and_quota(&limits, problems);
@@ -220,14 +241,20 @@ impl Resolved {
     }
 
     fn burst_and_quota(&self, limits: &[Limit], problems: &mut Vec<Problem>) {
-        let quotas = || limits.iter().filter_map(|limit| Some((limit, limit.count()?)));
+        let quotas =
+            || limits.iter().enumerate().filter_map(|(at, limit)| limit.count().map(|count| (at, limit, count)));
         for (at, limit) in limits.iter().enumerate() {
             let Limit::Rate(rate) = limit else { continue };
-            if let Some((quota, count)) = quotas().find(|(_, count)| u64::from(rate.burst()) > *count) {
-                let why = format!(
-                    "a burst of {} can never leave under the quota `{quota}`; write a burst of {count} or less",
-                    rate.burst()
-                );
+            if let Some((of, limit, count)) = quotas().find(|(_, _, count)| u64::from(rate.burst()) > *count) {
+                let named = self.told_limit(of, limit);
+                let why = if self.is_hidden(at) || self.is_hidden(of) {
+                    format!("its burst can never leave under the quota, which is {named}; write a smaller burst")
+                } else {
+                    format!(
+                        "a burst of {} can never leave under the quota {named}; write a burst of {count} or less",
+                        rate.burst()
+                    )
+                };
                 problems.push(self.at_limit(at, self.error(&["limits", "burst"], why)));
             }
         }
@@ -244,8 +271,10 @@ impl Resolved {
             && is_read
         {
             let (name, total) = (self.name("total_timeout"), self.with_value("total_timeout"));
-            let why =
-                format!("{} is longer than {total}, which ends the wait; raise {name}, or shorten this", show(wait));
+            let why = format!(
+                "{} is longer than {total}, which ends the wait; raise {name}, or shorten this",
+                self.told_value("wait_max", show(wait))
+            );
             problems.push(self.error(&["wait_max"], why).also(&other, "it ends here"));
         }
         if let (Some(total), Some(_)) = (retry.total_timeout, self.said("attempt_timeout"))
@@ -255,7 +284,7 @@ impl Resolved {
             let (name, total) = (self.name("total_timeout"), self.with_value("total_timeout"));
             let why = format!(
                 "{} is never used up, since {total} ends the request before; raise {name}, or shorten this",
-                show(retry.attempt_timeout)
+                self.told_value("attempt_timeout", show(retry.attempt_timeout))
             );
             problems.push(self.warning(&["attempt_timeout"], why).also(&other, "it ends here"));
         }
@@ -281,8 +310,9 @@ impl Resolved {
                 2 => (" and another rate".to_owned(), "have"),
                 n => (format!(" and {} other rates", n - 1), "have"),
             };
+            let limit = self.told_limit(at, limit);
             let why = format!(
-                "`{limit}`{others} {have} no margin for jitter on the way, and an API that is as strict may answer some \
+                "{limit}{others} {have} no margin for jitter on the way, and an API that is as strict may answer some \
                  with 429; state the API's burst if it allows one, or set {} 10%",
                 self.set("rate_margin")
             );
@@ -290,15 +320,16 @@ impl Resolved {
         }
         for (at, limit, rate) in rates().filter(|(_, _, rate)| rate.burst() > 1) {
             let burst = rate.burst();
+            let (is_hidden, limit) = (self.is_hidden(at), self.told_limit(at, limit));
             let why = if headroom >= burst {
                 format!(
-                    "`{limit}` is used with a burst of 1, since {} leaves no more of it; lower that, or write no burst",
+                    "{limit} is used with a burst of 1, since {} leaves no more of it; lower that, or write no burst",
                     self.with_value("headroom")
                 )
             } else {
-                let Some((count, unit)) = in_a_unit(rate) else { continue };
+                let Some((count, unit)) = in_a_unit(rate).filter(|_| !is_hidden) else { continue };
                 format!(
-                    "`{limit}` lets up to {} leave within one {unit}, and an API that counts {count} in every fixed \
+                    "{limit} lets up to {} leave within one {unit}, and an API that counts {count} in every fixed \
                      {unit} answers some of them with 429; write `{count} per {unit}` if yours counts so, and leave \
                      it if it has a bucket",
                     u64::from(burst) + count
@@ -314,6 +345,18 @@ impl Resolved {
         if name.starts_with("--") { name } else { format!("{name}:") }
     }
 
+    /// What is wrong with a file, of which the name may stand for something else.
+    fn of_file(&self, key: &str, error: &TlsError) -> Problem {
+        let mut why = error.to_string();
+        for key in ["ca_file", "client_cert", "client_key"] {
+            let item = self.value(key).and_then(|(_, value)| value.items.first());
+            if let Some(item) = item.filter(|item| item.written.is_some() && !item.text.is_empty()) {
+                why = why.replace(&item.text, item.shown());
+            }
+        }
+        self.error(&[key], why)
+    }
+
     /// Both files of a client certificate or neither, and what is in them.
     fn certificates(&self, upstream: &mut Treatment, problems: &mut Vec<Problem>) {
         if let Some(file) = &upstream.ca_file {
@@ -321,7 +364,7 @@ impl Resolved {
             // Checked here, since an upstream without TLS would never look at it.
             match roots.check() {
                 Ok(()) => upstream.settings.roots = roots,
-                Err(error) => problems.push(self.error(&["ca_file"], error)),
+                Err(error) => problems.push(self.of_file("ca_file", &error)),
             }
         }
         match (upstream.client_cert.clone(), upstream.client_key.clone()) {
@@ -348,10 +391,14 @@ impl Resolved {
         let client = ClientCertificate { certificate, key };
         match client.check() {
             Ok(()) => upstream.settings.client_certificate = Some(client),
-            Err(error @ TlsError::ClientKey { .. }) => problems.push(self.error(&["client_key"], error)),
-            Err(error) => problems.push(self.error(&["client_cert"], error)),
+            Err(error @ TlsError::ClientKey { .. }) => problems.push(self.of_file("client_key", &error)),
+            Err(error) => problems.push(self.of_file("client_cert", &error)),
         }
     }
+}
+
+fn stands_for(item: &Item, value: impl std::fmt::Display) -> String {
+    if item.written.is_some() { format!("what `{}` stands for", item.shown()) } else { value.to_string() }
 }
 
 /// Where a problem of flags is told: by the flag's name, also of one that was not typed.

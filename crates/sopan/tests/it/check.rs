@@ -101,10 +101,51 @@ fn a_file_that_cannot_be_read_is_one_line() {
         ("missing.yaml", "it cannot be read: No such file or directory (os error 2)"),
         ("directory.yaml", "it cannot be read: Is a directory (os error 21)"),
         ("large.yaml", "it is longer than 1048576 bytes, which is the most that is read"),
-        ("/dev/zero", "it is longer than 1048576 bytes, which is the most that is read"),
+        ("/dev/zero", "it is a pipe or a device, which may never end; save what it holds in a file"),
     ] {
         let (code, out, err) = checked(directory.path(), name, &[]);
         assert_eq!((code, &*out, err), (Some(2), "", format!("error: {name}: {said}\n")));
+    }
+}
+
+#[test]
+fn what_stands_for_something_is_bounded_and_not_shown_where_it_does_not_fit() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("wait", "98765s"),
+        ("total", "77s"),
+        ("limit", "10/s burst 4321"),
+        ("place", "hunter2"),
+        ("long", &*"x".repeat(65_536)),
+    ] {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
+    let shop = "upstreams:\n  shop:\n    url: https://api.example.com\n";
+    let many = |item: &str, count: usize| vec![item; count].join(", ");
+    for (rest, said) in [
+        (
+            "    queue: { wait_max: '${file:wait}' }\n    total_timeout: ${file:total}\n".to_owned(),
+            "what `${file:wait}` stands for is longer than total_timeout (${file:total})",
+        ),
+        (
+            "    limits: ['${file:limit}', 5 per 1h]\n".to_owned(),
+            "its burst can never leave under the quota, which is `5 per 1h`",
+        ),
+        ("    ca_file: /none/${file:place}\n".to_owned(), "the certificate file /none/${file:place} cannot be used"),
+        (format!("hosts: [{}]\n", many("'${file:long}'", 20)), "longer than 1048576 bytes in all"),
+        (format!("hosts: ['{}']\n", "${file:long}".repeat(9_000)), "stands for is longer than 65536 bytes"),
+        (
+            format!("    limits: [{}]\n", many("1 per day at 00:00 Amerca/Los_Angelss", 15_000)),
+            "there are 15000 of them",
+        ),
+    ] {
+        fs::write(directory.path().join("sopan.yaml"), format!("{shop}{rest}")).unwrap();
+        for form in ["text", "json"] {
+            let (code, out, err) = checked(directory.path(), "sopan.yaml", &["--format", form]);
+            let told = out + &err;
+            assert!(code == Some(2) && told.contains(said), "{told}");
+            assert!(!["98765", "27h", "4321", "hunter2"].iter().any(|secret| told.contains(secret)), "{told}");
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! What stands for something else: `${NAME}` for a variable of the environment, `${file:PATH}` for what is in a file.
 //!
 //! So that a secret need not stand in the settings, and one file serves several machines. `${NAME:-text}` takes `text` where
-//! there is no such variable, or nothing in it; `$$` is a dollar sign. What comes of it is never shown.
+//! there is no such variable, or nothing in it; `$$` is a dollar sign. No mistake and no `check` shows what comes of it.
 
 use std::path::Path;
 
-/// The longest text that one may stand for.
+/// The longest text that one may stand for, and a whole value with several.
 const BYTES_MAX: u64 = 64 * 1024;
 
 /// What a text stands for; none where that is itself.
@@ -30,6 +30,9 @@ pub(super) fn resolve(text: &str, directory: &Path) -> Result<Option<String>, St
                     ));
                 };
                 resolved.push_str(&one(name, directory)?);
+                if resolved.len() as u64 > BYTES_MAX {
+                    return Err(format!("what `{text}` stands for is longer than {BYTES_MAX} bytes; shorten it"));
+                }
                 after
             }
         };
@@ -77,6 +80,7 @@ mod tests {
     fn variables_and_files_are_put_in_their_place() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("secret"), "s3cret\n").unwrap();
+        std::fs::write(directory.path().join("long"), "x".repeat(65_536)).unwrap();
         let manifest = env!("CARGO_MANIFEST_DIR");
         for (text, expected) in [
             ("plain", Ok(None)),
@@ -91,6 +95,9 @@ mod tests {
             ("${HOME", Err("has a $ that stands for nothing")),
             ("${1A}", Err("does not name a variable")),
             ("${}", Err("does not name a variable")),
+            ("${file:/dev/zero}", Err("is a pipe or a device")),
+            ("${file:long}", Ok(Some("x".repeat(65_536)))),
+            ("${file:long}${file:secret}", Err("stands for is longer than 65536 bytes")),
         ] {
             match (resolve(text, directory.path()), expected) {
                 (Err(why), Err(expected)) => assert!(why.contains(expected), "{text}: {why}"),

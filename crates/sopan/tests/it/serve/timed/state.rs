@@ -11,7 +11,7 @@ use sopan_fake::script::Answer;
 
 use super::ms;
 use crate::serve::door::{Scripted, Serve};
-use crate::support::{sopan, until};
+use crate::support::{skipped, sopan, until};
 
 /// One request; nobody cares what becomes of it.
 fn ask(address: SocketAddr) -> Option<()> {
@@ -96,4 +96,21 @@ fn an_orderly_end_leaves_a_state_that_two_programs_cannot_use_at_once() {
     assert_eq!(proxy.get("/x").status(), 200);
     let said = proxy.logged("INFO");
     assert!(said.iter().any(|line| line.contains("what was used of 3 per 1h is forgotten")), "{said:?}");
+}
+
+#[test]
+fn a_state_that_may_not_grow_ends_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state").display().to_string();
+    let upstream = Scripted::start(|_| Answer::json(200, "{}"));
+    let proxy = Serve::start(&upstream.url(), &["--rate 100 per 1h", "--wait-max 0s", "--state", &state]);
+    let pid = proxy.program.0.id().to_string();
+    let done = std::process::Command::new("prlimit").args(["--pid", &pid, "--fsize=100"]).status();
+    if !done.is_ok_and(|done| done.success()) {
+        return skipped("prlimit, of the package util-linux, cannot be had");
+    }
+    for _ in 0..50 {
+        assert_eq!(proxy.get("/x").status(), 200);
+    }
+    until(|| proxy.logged("WARN").iter().any(|line| line.contains("File too large")).then_some(()));
 }

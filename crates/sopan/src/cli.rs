@@ -173,6 +173,8 @@ Example:
       curl -i 'http://127.0.0.1:8765/api/v1/orders?page=1'
       curl http://127.0.0.1:8765/_fake/log        # what arrived, and when
 
+It also plays a language model in OpenAI's form: /v1/chat/completions and /v1/models.
+
 The first requests meet what is planned for them in this order: 429s, 500s, connections dropped before, within and \
 after the head, truncated bodies. Every later one is asked of the limits.";
 

@@ -18,7 +18,7 @@ fail() {
 
 # Says the version, by this program and by no other.
 try() {
-    "$@" --version | grep -E '^sopan [0-9]' || fail "$1 does not run"
+    "$@" -V | grep -E '^sopan [0-9]' || fail "$1 does not run"
 }
 
 deb() {
@@ -54,7 +54,7 @@ static() {
     rm -rf dist/sopan-*-"$target"*
     local built=${CARGO_TARGET_DIR:-target}/$target/release/sopan
     local name
-    name=sopan-$("$built" --version | cut -d' ' -f2)-$target
+    name=sopan-$("$built" -V | cut -d' ' -f2)-$target
     mkdir -p "$scratch/$name"
     strip -o "$scratch/$name/sopan" "$built"
     cp README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$scratch/$name"

@@ -18,6 +18,7 @@ pub mod status;
 pub mod vary;
 
 mod after;
+mod list;
 mod lookup;
 mod stored;
 

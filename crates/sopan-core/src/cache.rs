@@ -19,6 +19,7 @@ pub mod status;
 pub mod vary;
 
 mod after;
+mod codec;
 mod lookup;
 mod stored;
 mod values;

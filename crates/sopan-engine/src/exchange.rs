@@ -15,6 +15,7 @@ mod answer;
 mod attempt;
 mod collect;
 mod end;
+mod feed;
 mod hop;
 mod inbound;
 mod keep;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -11,6 +11,7 @@ use sopan_core::headers::redact_url;
 use tokio::time::Sleep;
 
 use super::feed::Feed;
+use super::flow::Reader;
 use super::story::Told;
 use crate::transport::WireError;
 use crate::upstream::Upstream;
@@ -21,6 +22,8 @@ pub enum AnswerBody {
     Full(Option<Bytes>),
     /// It is passed on as it comes.
     Passing(Box<Passing>),
+    /// It is read by others too, or kept for the store, as it comes.
+    Sharing(Box<Sharing>),
 }
 
 impl fmt::Debug for AnswerBody {
@@ -28,6 +31,7 @@ impl fmt::Debug for AnswerBody {
         match self {
             Self::Full(bytes) => write!(f, "Full({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
             Self::Passing(passing) => passing.fmt(f),
+            Self::Sharing(sharing) => sharing.fmt(f),
         }
     }
 }
@@ -41,6 +45,9 @@ pub enum AnswerError {
     /// The upstream fell silent for longer than `idle_timeout`.
     #[error("the upstream fell silent in the middle of its answer")]
     Silent,
+    /// Others read the same answer as it comes, and waited for this client for as long as they wait.
+    #[error("its client fell behind others that get the same answer")]
+    Behind,
 }
 
 impl Body for AnswerBody {
@@ -51,6 +58,7 @@ impl Body for AnswerBody {
         match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b)))),
             Self::Passing(passing) => passing.poll_frame(cx),
+            Self::Sharing(sharing) => sharing.poll_frame(cx),
         }
     }
 
@@ -58,6 +66,7 @@ impl Body for AnswerBody {
         match self {
             Self::Full(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
             Self::Passing(passing) => passing.is_end_stream(),
+            Self::Sharing(sharing) => sharing.is_end_stream(),
         }
     }
 
@@ -65,6 +74,7 @@ impl Body for AnswerBody {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             Self::Passing(passing) => passing.feed.size_hint(),
+            Self::Sharing(sharing) => sharing.reader.size_hint(),
         }
     }
 }
@@ -130,6 +140,64 @@ impl Passing {
         self.broken = Some(error);
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+/// An upstream's body, of which this is one client's part.
+pub struct Sharing {
+    reader: Reader,
+    told: Told,
+    /// As in [`Passing`].
+    broken: Option<AnswerError>,
+    bytes: u64,
+}
+
+impl Sharing {
+    #[allow(dead_code, reason = "the exchange keeps nothing yet")]
+    pub(super) fn new(reader: Reader, told: Told) -> Self {
+        Self { reader, told, broken: None, bytes: 0 }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
+        if let Some(error) = self.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        match ready!(self.reader.poll_frame(cx)).transpose() {
+            Ok(frame) => {
+                let data = frame.as_ref().and_then(Frame::data_ref);
+                self.bytes += data.map_or(0, Bytes::len) as u64;
+                if frame.is_none() || self.reader.is_end_stream() {
+                    self.told.ended(self.reader.upstream(), self.bytes, true);
+                }
+                Poll::Ready(frame.map(Ok))
+            }
+            Err(error) => {
+                let upstream = self.reader.upstream();
+                self.told.ended(upstream, self.bytes, false);
+                if self.reader.is_first_to_know() || matches!(error, AnswerError::Behind) {
+                    warn_of_cut(&self.told, upstream, self.bytes, &error);
+                }
+                self.broken = Some(error);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.broken.is_none() && self.reader.is_end_stream()
+    }
+}
+
+impl fmt::Debug for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sharing({} bytes passed on)", self.bytes)
+    }
+}
+
+impl Drop for Sharing {
+    fn drop(&mut self) {
+        self.told.ended(self.reader.upstream(), self.bytes, self.is_end_stream());
     }
 }
 

@@ -17,6 +17,7 @@
 //! | [`clock`], [`jitter`] | the only readers of time and of chance |
 
 pub mod body;
+mod budget;
 mod client;
 pub mod clock;
 #[allow(dead_code, reason = "the exchange does not ask it yet")]

@@ -388,3 +388,48 @@ async fn after_a_storm_nothing_is_left() {
         assert_eq!((waits.len(), air.count(), Arc::strong_count(&seat)), (0, 0, 1), "seed {seed}");
     }
 }
+
+/// The same from several threads: whoever waits is told something in the end, or would wait here for ever.
+#[test]
+fn a_storm_on_several_threads_leaves_nobody_waiting() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (air, seat) = (Arc::new(Flights::new(Clock::system())), Seat::default());
+    std::thread::scope(|threads| {
+        for thread in 0..4 {
+            let (air, seat, runtime) = (&air, &seat, runtime());
+            threads.spawn(move || {
+                let mut rng = StdRng::seed_from_u64(thread);
+                for _ in 0..20_000 {
+                    let lead = match join(air, ["a", "b"].choose(&mut rng).unwrap()) {
+                        Joined::Lead(leader) => Some(leader),
+                        Joined::Follow(follower) if rng.random_bool(0.3) => {
+                            drop(follower);
+                            None
+                        }
+                        Joined::Follow(follower) => {
+                            let wait = async { tokio::time::timeout(60 * SECOND, follower.wait(None)).await };
+                            match runtime.block_on(wait).expect("it waits for nobody") {
+                                Led::Lead(leader) => Some(leader),
+                                _ => None,
+                            }
+                        }
+                        Joined::Alone => panic!("nobody was for itself"),
+                    };
+                    let Some(leader) = lead else { continue };
+                    match rng.random_range(0..5) {
+                        0 => leader.stored(),
+                        1 => leader.failed(),
+                        2 => {
+                            let landing = leader.landing();
+                            leader.shared(seats(seat));
+                            std::thread::yield_now();
+                            drop(landing);
+                        }
+                        _ => drop(leader),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((air.count(), Arc::strong_count(&seat)), (0, 1));
+}

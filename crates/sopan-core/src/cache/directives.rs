@@ -5,7 +5,7 @@
 //! nothing. Where that leaves a choice, the answer is stored less or used for a shorter time: a directive that forbids is
 //! obeyed whatever its argument, one that permits (`public`) only without one.
 //!
-//! A field that speaks to this cache alone is read by [`targeted`], with rules of its own. How long an answer is fresh is
+//! A field that speaks to this cache alone is read by `targeted`, with rules of its own. How long an answer is fresh is
 //! for [`freshness`](super::freshness) to say, what is stored and used for those who asked.
 
 mod targeted;

@@ -1,4 +1,5 @@
-//! The core's decisions, timed: bucket, queue, Retry-After, and a request's way through a lane where nobody waits.
+//! The core's decisions, timed: bucket, queue, Retry-After, a request's way through a lane where nobody waits, and what a
+//! stored answer costs.
 //!
 //! `cargo bench -p sopan-core`. Compare with a run of your own machine only.
 
@@ -6,8 +7,11 @@ use std::hint::black_box;
 use std::time::{Duration, UNIX_EPOCH};
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use sopan_core::breaker::{Breaker, Health};
 use sopan_core::bucket::{Bucket, Take};
+use sopan_core::cache::directives::{RequestDirectives, ResponseDirectives};
+use sopan_core::cache::vary::Selecting;
 use sopan_core::hints::{Reader, retry_after};
 use sopan_core::lane::{Enter, Lane, Visit};
 use sopan_core::policy::{BreakerPolicy, LanePolicy, Limit, Margin};
@@ -90,5 +94,32 @@ fn lane(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, bucket, queue, retry_after, lane);
+fn fields(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+    lines.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+}
+
+fn cache(c: &mut Criterion) {
+    let plain = [("host", "api.test"), ("user-agent", "curl/8"), ("accept", "*/*"), ("accept-encoding", "gzip, br")];
+    let (request, answer) =
+        (fields(&plain), fields(&[("vary", "accept-encoding"), ("cache-control", "public, max-age=60")]));
+    let asking = fields(&[&plain[..], &[("cache-control", "max-age=0, stale-if-error=60")]].concat());
+    for (what, request) in [("without any", &request), ("with two", &asking)] {
+        c.bench_function(&format!("cache: directives of a request {what}"), |b| {
+            b.iter(|| RequestDirectives::read(black_box(request)));
+        });
+    }
+    let targeted = ["sopan-cache-control", "cdn-cache-control"].map(HeaderName::from_static);
+    c.bench_function("cache: directives of an answer", |b| {
+        b.iter(|| ResponseDirectives::read(black_box(&answer), &targeted));
+    });
+    let selecting = Selecting::of(&answer, &request);
+    for (what, encoding) in [("the same", "gzip, br"), ("the same otherwise", "GZip,br"), ("another", "gzip, zstd")] {
+        let request = fields(&[("accept-encoding", encoding)]);
+        c.bench_function(&format!("cache: is an answer for {what}"), |b| {
+            b.iter(|| selecting.is_for(black_box(&request)))
+        });
+    }
+}
+
+criterion_group!(benches, bucket, queue, retry_after, lane, cache);
 criterion_main!(benches);

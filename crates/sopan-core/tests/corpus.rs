@@ -6,6 +6,8 @@
 mod answer;
 #[path = "../../../fuzz/properties/corpus.rs"]
 mod corpus;
+#[path = "../../../fuzz/properties/directives.rs"]
+mod directives;
 #[path = "../../../fuzz/properties/entity_tags.rs"]
 mod entity_tags;
 #[path = "../../../fuzz/properties/head.rs"]
@@ -22,6 +24,8 @@ mod retry_after;
 mod stored;
 #[path = "../../../fuzz/properties/strict.rs"]
 mod strict;
+#[path = "../../../fuzz/properties/vary.rs"]
+mod vary;
 
 #[test]
 fn a_date_that_is_read_is_what_was_written() {
@@ -51,6 +55,16 @@ fn what_has_the_tag_that_it_is_asked_about_is_not_modified() {
 #[test]
 fn what_is_read_from_a_store_is_what_was_written() {
     corpus::check("stored", stored::check);
+}
+
+#[test]
+fn directives_for_caches_mean_what_a_slow_reader_says() {
+    corpus::check("directives", directives::check);
+}
+
+#[test]
+fn an_answer_is_for_those_who_ask_the_same() {
+    corpus::check("vary", vary::check);
 }
 
 /// The second parser judges the first one, so it must be able to find fault.

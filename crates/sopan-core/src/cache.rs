@@ -20,6 +20,7 @@ pub mod vary;
 
 mod after;
 mod codec;
+mod list;
 mod lookup;
 mod stored;
 mod values;

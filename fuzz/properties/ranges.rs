@@ -89,7 +89,10 @@ fn ranges(text: &str) -> Option<Vec<(Option<u128>, Option<u128>)>> {
     }
     let number = |text: &str| match text {
         "" => Some(None),
-        _ if text.chars().all(|digit| digit.is_ascii_digit()) => Some(Some(text.parse().unwrap_or(u128::MAX))),
+        // Numbers that nobody counts to are alike.
+        _ if text.chars().all(|digit| digit.is_ascii_digit()) => {
+            Some(Some(text.parse().unwrap_or(u128::MAX).min(u64::MAX.into())))
+        }
         _ => None,
     };
     let range = |member: &str| {

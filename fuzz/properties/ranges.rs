@@ -66,7 +66,7 @@ fn looked_at_each_byte(range: &[u8], length: u64) -> Wanted {
     for range in &ranges {
         let mut asked = (0..length).filter(|byte| is_asked(range, *byte));
         if let Some(first) = asked.next() {
-            spans.push(Span { first, last: asked.last().unwrap_or(first) });
+            spans.push(Span { first, last: asked.next_back().unwrap_or(first) });
         }
     }
     if (0..length).any(|byte| ranges.iter().filter(|range| is_asked(range, byte)).count() > 1) {
@@ -84,12 +84,15 @@ fn ranges(text: &str) -> Option<Vec<(Option<u128>, Option<u128>)>> {
     let blank = [' ', '\t'];
     let (unit, set) = text.trim_matches(blank).split_once('=')?;
     let members: Vec<_> = set.split(',').map(|member| member.trim_matches(blank)).filter(|m| !m.is_empty()).collect();
-    if unit.to_ascii_lowercase() != "bytes" || members.is_empty() || members.len() > RANGES_MAX {
+    if !unit.eq_ignore_ascii_case("bytes") || members.is_empty() || members.len() > RANGES_MAX {
         return None;
     }
     let number = |text: &str| match text {
         "" => Some(None),
-        _ if text.chars().all(|digit| digit.is_ascii_digit()) => Some(Some(text.parse().unwrap_or(u128::MAX))),
+        // Numbers that nobody counts to are alike.
+        _ if text.chars().all(|digit| digit.is_ascii_digit()) => {
+            Some(Some(text.parse().unwrap_or(u128::MAX).min(u64::MAX.into())))
+        }
         _ => None,
     };
     let range = |member: &str| {

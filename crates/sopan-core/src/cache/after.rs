@@ -354,9 +354,13 @@ fn is_other_version(a: &HeaderMap, b: &HeaderMap) -> bool {
 }
 
 /// Whether an answer of this status tells how things are now, so that what was answered before is obsolete even if this one
-/// is not stored: it succeeded, leads elsewhere, or says that there is nothing.
+/// is not stored: it succeeded, leads elsewhere, or says that there is nothing. A part tells nothing of other parts.
 fn is_news(status: StatusCode) -> bool {
-    status.is_success() || status.is_redirection() || [StatusCode::NOT_FOUND, StatusCode::GONE].contains(&status)
+    match status {
+        StatusCode::PARTIAL_CONTENT => false,
+        StatusCode::NOT_FOUND | StatusCode::GONE => true,
+        status => status.is_success() || status.is_redirection(),
+    }
 }
 
 /// Whether what a HEAD was answered is about what is stored: all validators that it has, and the length, are the same.

@@ -240,7 +240,7 @@ fn is_useful(
     let is_allowed = match *asked.method {
         Method::POST => is_explicit,
         _ => {
-            let is_private = directives.private == Scope::All;
+            let is_private = is_about_all(&directives.private);
             freshness.source != Source::None || directives.public || is_private || is_guessable(received.status)
         }
     };
@@ -284,3 +284,6 @@ fn date(time: SystemTime) -> Option<HeaderValue> {
     let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&time).ok()?;
     HeaderValue::try_from(text).ok()
 }
+
+#[cfg(test)]
+mod tests;

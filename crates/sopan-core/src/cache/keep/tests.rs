@@ -106,6 +106,7 @@ fn an_answer_to_a_secret_is_for_its_owner_unless_it_says_otherwise() {
         (cookie, "max-age=60, must-revalidate", "for its owner"),
         (both, "max-age=60, must-revalidate", "for its owner"),
         (both, "s-maxage=60", "for all"),
+        ("GET ann | authorization: x | idempotency-key: 1", "max-age=60, must-revalidate", "for all"),
     ] {
         check(asked, &format!("200 | cache-control: {directives}"), expected);
     }

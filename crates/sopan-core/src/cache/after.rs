@@ -15,11 +15,10 @@ use http::{HeaderMap, Method, StatusCode};
 use super::choose::{all, choose, is_given_once};
 use super::conditional::{is_about, is_same_body};
 use super::keep::{content_length, held};
-use super::lookup::{Ask, Reuse, Send, listed};
+use super::lookup::{Ask, Reuse, Send, listed, reuse};
 use super::range::{joined, part_of_answer};
-use super::shape::shape;
 use super::standing::{Lack, StandIn, Standing, may_stand_in};
-use super::status::{Detail, Forward};
+use super::status::Forward;
 use super::values::Tag;
 use super::{Asked, Extent, NotStored, Stored, Times};
 use crate::policy::CachePolicy;
@@ -56,7 +55,7 @@ pub enum After {
         /// How the client is answered from it, with `stored` in its place; none if it gets what the upstream answered,
         /// because that is what it asked for (a HEAD, a range, or a condition of its own).
         ///
-        /// It is not for [`lookup`](super::lookup) to say: an answer that is to be asked about each time may be given now,
+        /// It is not for [`lookup`](super::lookup()) to say: an answer that is to be asked about each time may be given now,
         /// and would not be found.
         reuse: Option<Reuse>,
     },
@@ -161,19 +160,13 @@ fn stand_in(
 ) -> Option<Reuse> {
     let index = sent.fallback?;
     let fallback = stored.get(index)?;
-    let detail = match may_stand_in(policy, asked, fallback, Standing::of(fallback, now), lack) {
+    let standing = Standing::of(fallback, now);
+    let stale = match may_stand_in(policy, asked, fallback, standing, lack) {
         StandIn::No => return None,
         StandIn::Fresh => None,
         StandIn::Stale(detail) => Some(detail),
     };
-    reuse(asked, index, fallback, detail, now)
-}
-
-/// How a request is answered with an answer that may be given; none if that is a part, and not enough.
-fn reuse(asked: &Asked<'_>, index: usize, stored: &Stored, stale: Option<Detail>, now: SystemTime) -> Option<Reuse> {
-    let standing = Standing::of(stored, now);
-    let (age, ttl) = (standing.age.as_secs(), standing.ttl());
-    Some(Reuse { index, shape: shape(asked, stored)?, age, ttl, stale, revalidate: None })
+    reuse(asked, index, fallback, standing).map(|reuse| Reuse { stale, ..reuse })
 }
 
 /// An answer, and all that it is to be seen with.
@@ -221,12 +214,15 @@ impl Answered<'_> {
 
     /// Word on what was asked about; on anything else it is of no use to a client that has asked for an answer.
     fn confirmed(self, ask: &Ask) -> After {
+        if self.stored.get(ask.index).is_none() {
+            return self.is_no_use(ask);
+        }
         let others = listed(self.asked, self.stored, ask.index);
         let is_only_one = others.is_empty();
         let is_meant = |at: &usize| is_about(self.received.headers, &self.stored[*at].headers, is_only_one);
         let Some(index) = std::iter::once(ask.index).chain(others).find(is_meant) else { return self.is_no_use(ask) };
         let stored = self.renewed(index, self.stored[index].extent);
-        match reuse(self.asked, index, &stored, None, self.received.times.received) {
+        match self.reuse(index, &stored) {
             Some(reuse) => After::Freshen { index, stored: Box::new(stored), reuse: Some(reuse) },
             None => self.is_no_use(ask),
         }
@@ -272,7 +268,7 @@ impl Answered<'_> {
             return None;
         }
         let stored = self.renewed(ask.index, held(both));
-        let reuse = reuse(self.asked, ask.index, &stored, None, self.received.times.received)?;
+        let reuse = self.reuse(ask.index, &stored)?;
         let is_kept = !is_given_once(&stored);
         is_kept.then(|| After::Join { index: ask.index, stored: Box::new(stored), reuse })
     }
@@ -310,6 +306,11 @@ impl Answered<'_> {
             _ if is_news(received.status) => self.forget(NotStored::Method),
             _ => After::PassOn(NotStored::Method),
         }
+    }
+
+    /// How the client is answered with one that has just been confirmed.
+    fn reuse(self, index: usize, stored: &Stored) -> Option<Reuse> {
+        reuse(self.asked, index, stored, Standing::of(stored, self.received.times.received))
     }
 
     fn renewed(self, index: usize, extent: Extent) -> Stored {
@@ -354,9 +355,13 @@ fn is_other_version(a: &HeaderMap, b: &HeaderMap) -> bool {
 }
 
 /// Whether an answer of this status tells how things are now, so that what was answered before is obsolete even if this one
-/// is not stored: it succeeded, leads elsewhere, or says that there is nothing.
+/// is not stored: it succeeded, leads elsewhere, or says that there is nothing. A part tells nothing of other parts.
 fn is_news(status: StatusCode) -> bool {
-    status.is_success() || status.is_redirection() || [StatusCode::NOT_FOUND, StatusCode::GONE].contains(&status)
+    match status {
+        StatusCode::PARTIAL_CONTENT => false,
+        StatusCode::NOT_FOUND | StatusCode::GONE => true,
+        status => status.is_success() || status.is_redirection(),
+    }
 }
 
 /// Whether what a HEAD was answered is about what is stored: all validators that it has, and the length, are the same.

@@ -79,13 +79,13 @@ pub(super) fn is_given_once(stored: &Stored) -> bool {
 
 /// RFC 9111 §4: by `Date`. Of the same second, the one that came later.
 ///
-/// But one's own counts before what is for everybody, as if each owner had a cache in front of the one that all share: what
-/// an upstream has told a stranger is not what it tells its user.
+/// But one's own counts before what was told a stranger and does not say that it is for everybody, as if each owner had a
+/// cache in front of the one that all share: an upstream tells its users more than it tells others.
 fn counts_before(one: &Stored, other: &Stored) -> bool {
     let key = |stored: &Stored| {
         let date = stored.headers.get(DATE).map(|date| date.as_bytes());
         let made = date.and_then(|date| http_date::parse(date, stored.times.received, Reader::Strict));
-        (stored.owner.is_some(), made, stored.times.received)
+        (stored.owner.is_some() || is_for_all(&stored.directives), made, stored.times.received)
     };
     key(one) > key(other)
 }

@@ -170,7 +170,8 @@ fn owner(asked: &Asked<'_>, directives: &ResponseDirectives) -> Result<Option<Ow
 /// speak.
 fn may_be_shared(asked: &Asked<'_>, directives: &ResponseDirectives) -> bool {
     let is_authorization = || {
-        let mut secrets = asked.headers.keys().filter(|name| is_secret(name));
+        // This one tells requests apart, and not who sends them.
+        let mut secrets = asked.headers.keys().filter(|name| is_secret(name) && *name != "idempotency-key");
         asked.headers.contains_key(AUTHORIZATION) && secrets.all(|name| name == AUTHORIZATION)
     };
     directives.public || directives.s_maxage.is_some() || directives.must_revalidate && is_authorization()
@@ -240,7 +241,7 @@ fn is_useful(
     let is_allowed = match *asked.method {
         Method::POST => is_explicit,
         _ => {
-            let is_private = directives.private == Scope::All;
+            let is_private = is_about_all(&directives.private);
             freshness.source != Source::None || directives.public || is_private || is_guessable(received.status)
         }
     };
@@ -284,3 +285,6 @@ fn date(time: SystemTime) -> Option<HeaderValue> {
     let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&time).ok()?;
     HeaderValue::try_from(text).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,15 +140,20 @@ pub fn lookup(policy: &CachePolicy, asked: &Asked<'_>, stored: &[&Stored], now: 
                 continue;
             }
         };
-        if let Some(shape) = shape(asked, stored[index]) {
-            let (age, ttl) = (standing.age.as_secs(), standing.ttl());
-            return Lookup::Reuse(Reuse { index, shape, age, ttl, stale, revalidate });
+        if let Some(reuse) = reuse(asked, index, stored[index], standing) {
+            return Lookup::Reuse(Reuse { stale, revalidate, ..reuse });
         }
     }
     if asked.directives.only_if_cached {
         return Lookup::Unsatisfied;
     }
     Lookup::Send(send(policy, asked, stored, &choice, candidate))
+}
+
+/// How a request is answered with an answer that may be given; none if that is a part, and not enough.
+pub(super) fn reuse(asked: &Asked<'_>, index: usize, stored: &Stored, standing: Standing) -> Option<Reuse> {
+    let (age, ttl) = (standing.age.as_secs(), standing.ttl());
+    Some(Reuse { index, shape: shape(asked, stored)?, age, ttl, stale: None, revalidate: None })
 }
 
 /// Why the cache has no say in a request, if it has none.
@@ -190,9 +195,10 @@ fn send(
     // What would come of asking may not be stored, not even that it is still good.
     let is_asked = !asked.directives.no_store;
     let about = candidate.as_ref().filter(|_| is_asked).and_then(|of| about(asked, stored, of.index));
-    let rest = || completable(policy, asked, stored).filter(|_| is_asked && choice.has_parts);
-    let missing =
-        || rest().map(|(index, missing)| Ask { index, conditions: Conditions::default(), missing: Some(missing) });
+    let missing = || {
+        let (index, missing) = completable(policy, asked, stored).filter(|_| is_asked)?;
+        Some(Ask { index, conditions: Conditions::default(), missing: Some(missing) })
+    };
     let forward = match &candidate {
         Some(candidate) => candidate.forward,
         None if choice.has_parts => Forward::Partial,
@@ -200,7 +206,8 @@ fn send(
     };
     let fallback = candidate.filter(|of| is_fallback(asked, stored[of.index], of.standing)).map(|of| of.index);
     let may_store = is_asked && asked.method == Method::GET;
-    Send { forward, ask: about.or_else(missing), fallback, is_sharable: may_store && is_plain(asked), may_store }
+    let ask = if choice.has_parts { about.or_else(missing) } else { about };
+    Send { forward, ask, fallback, is_sharable: may_store && is_plain(asked), may_store }
 }
 
 /// How the upstream is asked whether an answer is still good, if there is anything to ask with.

@@ -1,7 +1,7 @@
 //! What is known of a request, and of an answer in store, as far as the cache is concerned.
 //!
 //! These are facts only. Which answers are stored, and what of them, is for [`keep`](super::keep) to say; which are used, for
-//! [`lookup`](super::lookup).
+//! [`lookup`](super::lookup()).
 
 use std::fmt;
 use std::time::SystemTime;
@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, StatusCode};
 use super::directives::{RequestDirectives, ResponseDirectives};
 use super::freshness::Freshness;
 use super::range::Part;
+use super::standing::Standing;
 use super::vary::Selecting;
 use crate::policy::{CachePolicy, PathTreatment};
 
@@ -131,6 +132,11 @@ pub enum NotStored {
 }
 
 impl Stored {
+    /// For how long it is fresh still, in whole seconds; below 0 where it is not.
+    pub fn ttl(&self, now: SystemTime) -> i64 {
+        Standing::of(self, now).ttl()
+    }
+
     /// Whether a request with a secret of another owner, or none, may be given it.
     pub fn is_for_owner(&self, asked: &Asked<'_>) -> bool {
         self.owner.is_none() || self.owner == asked.owner

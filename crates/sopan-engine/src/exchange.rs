@@ -15,6 +15,9 @@ mod answer;
 mod attempt;
 mod collect;
 mod end;
+mod feed;
+#[allow(dead_code, reason = "the exchange keeps nothing yet")]
+pub(crate) mod flow;
 mod hop;
 mod inbound;
 mod keep;

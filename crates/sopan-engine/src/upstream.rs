@@ -15,7 +15,8 @@ use sopan_core::lane::{Lane, Snapshot};
 use sopan_core::policy::{BreakerPolicy, LanePolicy, PolicyError, RetryPolicy};
 use sopan_core::retry::Budget;
 
-use crate::body::{Bounds, ReplayBudget};
+use crate::body::Bounds;
+use crate::budget::ByteBudget;
 use crate::clock::Clock;
 use crate::dispatcher::Dispatcher;
 use crate::event::{Observer, Unobserved};
@@ -215,7 +216,7 @@ impl Upstream {
         let transport = Arc::new(Transport::new(target, dial, http2, connect_timeout, idle_timeout, clock));
         let (pace, sweep) =
             (Dispatcher::run(Arc::downgrade(&dispatcher)), Transport::sweep(Arc::downgrade(&transport)));
-        let budget = Arc::new(ReplayBudget::new(retry.replay_bytes_total));
+        let budget = Arc::new(ByteBudget::new(retry.replay_bytes_total));
         let bounds = Bounds { replay_bytes_max: retry.replay_bytes_max, budget, idle_timeout, clock };
         let arrivals = AtomicU64::new(0);
         let upstream = Self {

@@ -8,6 +8,7 @@ use http::{HeaderValue, Response, StatusCode};
 use sopan_core::retry::{Outcome, Verdict, Why};
 
 use super::answer::{AnswerBody, Passing};
+use super::feed::Feed;
 use super::story::Told;
 use super::tunnel::Tunnel;
 use super::turn::Stop;
@@ -110,7 +111,8 @@ impl Exchange<'_> {
             uri: self.original.take().map_or(uri, |original| *original),
         };
         self.story.is_told_later();
-        let passing = Passing::new(prefix, conn, turn, Arc::clone(self.upstream), told, named_by_connection);
+        let feed = Feed::new(prefix, conn, turn, Arc::clone(self.upstream), named_by_connection);
+        let passing = Passing::new(feed, told);
         Answer { response: response.map(|()| AnswerBody::Passing(Box::new(passing))), end, tunnel: None }
     }
 

@@ -1,31 +1,43 @@
 //! Where are answers kept until they are asked for again?
 //!
 //! One [`Cache`] serves the program. Answers are found by upstream and target; all for one target are the variants of one
-//! entry, told apart by host, owner and selecting fields. Entries lie in memory, as many as its budget holds. What is stored
-//! is told from what was made untrue meanwhile by the epoch in which it was asked for.
+//! entry, told apart by host, owner and selecting fields. Entries lie in memory, as many as its budget holds, and if there
+//! is a directory for them, on the disk too, from where they come back after a restart. An answer that something made untrue
+//! after it was asked for is not stored: that is what an [`Epoch`] is for.
 //!
 //! Which answer may be stored or given is for [`sopan_core::cache`] to say.
 
+mod disk;
 mod entry;
 mod epoch;
 mod key;
+mod load;
 mod memory;
+mod read;
+mod spill;
 #[cfg(test)]
 mod tests;
 
+use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sopan_core::cache::Stored;
-use sopan_core::policy::{CachePolicy, PathTreatment};
 
+pub(crate) use disk::BodyLost;
+use disk::Disk;
+pub use disk::DiskUsage;
 pub(crate) use entry::{Body, Entry, Variant};
 pub(crate) use epoch::Epoch;
 use epoch::Epochs;
 pub(crate) use key::Key;
 use key::Scope;
+use load::Loads;
 use memory::Memory;
+pub(crate) use read::BodyReader;
+pub(crate) use spill::SpilledAnswer;
 
 /// How large a cache is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +53,7 @@ pub struct CacheSettings {
 pub struct DiskSettings {
     /// A directory for this cache alone. It is created if it is not there.
     pub directory: PathBuf,
-    /// What it may take.
+    /// What it may take, 16 MiB or more.
     pub bytes_max: u64,
 }
 
@@ -55,14 +67,42 @@ impl Default for CacheSettings {
 #[derive(Debug)]
 pub struct Cache {
     memory: Memory,
+    disk: Option<Disk>,
     epochs: Epochs,
+    loads: Loads,
     last_id: AtomicU64,
 }
 
 /// Why a cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum CacheError {}
+pub enum CacheError {
+    /// Its directory, or what is in it, cannot be created, opened or written.
+    #[error("the directory `{}` of the cache cannot be used: {error}; name one that sopan may create and write, for this \
+             cache alone", .directory.display())]
+    Directory {
+        /// Its name.
+        directory: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Another process uses it.
+    #[error("the directory `{}` of the cache is used by another sopan; stop that one, or give each a directory of its own",
+            .directory.display())]
+    Taken {
+        /// Its name.
+        directory: PathBuf,
+    },
+    /// It may take less than it needs to work.
+    #[error("the cache in `{}` may take {bytes} bytes, which is too little to work with; allow 16 MiB or more",
+            .directory.display())]
+    TooSmall {
+        /// Its name.
+        directory: PathBuf,
+        /// What it may take.
+        bytes: u64,
+    },
+}
 
 /// What is thrown away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,27 +143,51 @@ pub struct Usage {
     pub memory_bytes_max: u64,
     /// For how many targets answers lie in memory.
     pub memory_targets: u64,
+    /// The same of the disk, if there is one.
+    pub disk: Option<DiskUsage>,
 }
 
 impl Cache {
-    /// Makes room in memory.
+    /// Makes room in memory, and opens what there is on the disk.
     ///
     /// # Errors
-    /// None yet.
+    /// The directory cannot be used. An index in it that cannot be read is no error: it is put aside, with a warning.
     pub fn open(settings: &CacheSettings) -> Result<Arc<Self>, CacheError> {
-        let memory = Memory::new(settings.memory_bytes);
-        Ok(Arc::new(Self { memory, epochs: Epochs::new(), last_id: AtomicU64::new(0) }))
+        let disk = settings.disk.as_ref().map(Disk::open).transpose()?;
+        let last_id = disk.as_ref().map_or(0, Disk::last_id);
+        Ok(Arc::new(Self {
+            memory: Memory::new(settings.memory_bytes),
+            disk,
+            epochs: Epochs::new(),
+            loads: Loads::new(),
+            last_id: AtomicU64::new(last_id),
+        }))
     }
 
-    /// Throws answers away. What was asked for before is not stored afterwards.
-    pub async fn purge(&self, what: Purge<'_>) -> Purged {
+    /// Throws answers away. What was asked for before is not stored afterwards. Where some lie on a disk, that they are gone
+    /// is on it for good when this returns.
+    pub async fn purge(self: &Arc<Self>, what: Purge<'_>) -> Purged {
         let scope = match what {
             Purge::Url { upstream, target } => return self.invalidate(&Key::new(upstream, target)).await,
             Purge::Prefix { upstream, path } => Scope::Below { upstream: upstream.to_owned(), path: path.to_owned() },
             Purge::All => Scope::All,
         };
+        let cache = Arc::clone(self);
+        // There may be a million of them. It is given up only with the runtime.
+        tokio::task::spawn_blocking(move || cache.purge_many(&scope)).await.unwrap_or_default()
+    }
+
+    fn purge_many(&self, scope: &Scope) -> Purged {
         self.epochs.purge(scope.clone());
-        Purged { memory: self.memory.sweep(|key| scope.holds(key)), disk: 0 }
+        let removal = self.disk.as_ref().map(|disk| disk.purge(scope.clone()));
+        let mut memory = 0;
+        for key in self.memory.keys(|key| scope.holds(key.as_bytes())) {
+            // Whoever changes an entry just now would bring back what it has from before.
+            let mut held = self.epochs.hold(&key);
+            held.note_change(&key);
+            memory += self.memory.remove(&key).map_or(0, |entry| entry.variants.len() as u64);
+        }
+        Purged { memory, disk: removal.map_or(0, disk::Removal::wait) }
     }
 
     /// How full it is.
@@ -132,7 +196,14 @@ impl Cache {
             memory_bytes: self.memory.bytes(),
             memory_bytes_max: self.memory.bytes_max(),
             memory_targets: self.memory.targets(),
+            disk: self.disk.as_ref().map(Disk::usage),
         }
+    }
+
+    /// Has all that was stored on the disk, if there is one, which takes no more then. To be called when the program ends;
+    /// it blocks the thread.
+    pub fn close(&self) {
+        self.disk.iter().for_each(Disk::close);
     }
 
     /// To be taken before a request is sent whose answer may be stored.
@@ -140,40 +211,26 @@ impl Cache {
         self.epochs.now()
     }
 
-    /// The answers for a key that are at hand.
+    /// The answers for a key, if all that there are are at hand.
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
-        self.memory.get(key)
-    }
-
-    /// The answers for a key, wherever they are.
-    pub(crate) async fn load(
-        &self,
-        key: &Key,
-        _policy: &CachePolicy,
-        _rule: Option<PathTreatment>,
-    ) -> Option<Arc<Entry>> {
-        self.get(key)
+        self.memory.get(key).filter(|entry| entry.is_whole)
     }
 
     /// Stores an answer, in place of those with these ids, unless something made it untrue since it was asked for.
     pub(crate) fn put(&self, key: &Key, stored: Stored, body: Body, replaces: &[u64], since: Epoch) -> bool {
-        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let new = Variant::new(id, stored, body);
+        let new = Variant::new(self.next_id(), stored, body);
         let mut held = self.epochs.hold(key);
         if !held.is_current(key, since) {
             return false;
         }
         held.note_change(key);
-        let known = self.memory.peek(key).unwrap_or_default();
-        let (mut entry, _gone) = known.with(&new, replaces);
-        let weight_max = self.memory.weight_max(key);
-        let is_taken = new.weight() <= weight_max;
-        if !is_taken {
-            entry = entry.without(&[id]);
-        }
-        entry.trim(weight_max);
-        self.memory.set(key, entry);
-        is_taken
+        let known = self.memory.peek(key);
+        let is_whole = known.as_ref().map_or_else(|| !self.may_be_on_disk(key), |known| known.is_whole);
+        let (entry, mut gone) = known.unwrap_or_default().with(&new, replaces);
+        gone.extend(replaces.iter().filter(|id| !gone.contains(id)).copied().collect::<Vec<_>>());
+        let is_on_disk = self.disk.as_ref().is_some_and(|disk| disk.put(key, &new, gone));
+        let is_in_memory = self.keep(key, Entry { is_whole, ..entry }, Some(&new));
+        is_in_memory || is_on_disk
     }
 
     /// Gives a stored answer another head, if it is still there and nothing made it untrue since that was asked for.
@@ -183,27 +240,82 @@ impl Cache {
             return false;
         }
         held.note_change(key);
-        let Some(mut entry) = self.memory.peek(key).and_then(|known| known.freshened(id, stored)) else { return false };
-        entry.trim(self.memory.weight_max(key));
-        self.memory.set(key, entry);
-        true
+        let is_on_disk = self.may_be_on_disk(key);
+        if let Some(disk) = self.disk.as_ref().filter(|_| is_on_disk) {
+            disk.set_head(key, id, Arc::new(stored.clone()));
+        }
+        let freshened = self.memory.peek(key).and_then(|known| known.freshened(id, stored));
+        freshened.map_or(is_on_disk, |entry| self.keep(key, entry, None))
     }
 
     /// Throws single answers away.
     pub(crate) fn forget(&self, key: &Key, ids: &[u64]) {
         let mut held = self.epochs.hold(key);
         held.note_change(key);
+        self.disk.iter().for_each(|disk| disk.remove(key, ids.to_vec()));
         if let Some(known) = self.memory.peek(key) {
             self.memory.set(key, known.without(ids));
         }
     }
 
-    /// Throws all answers for a key away. What was asked for before is not stored afterwards.
+    /// Throws all answers for a key away. What was asked for before is not stored afterwards. Where some lie on a disk, that
+    /// they are gone is on it for good when this returns.
     pub(crate) async fn invalidate(&self, key: &Key) -> Purged {
-        let mut held = self.epochs.hold(key);
-        held.invalidate(key);
-        held.note_change(key);
-        let memory = self.memory.remove(key).map_or(0, |entry| entry.variants.len() as u64);
-        Purged { memory, disk: 0 }
+        let (memory, removal) = {
+            let mut held = self.epochs.hold(key);
+            held.invalidate(key);
+            held.note_change(key);
+            (self.memory.remove(key), self.disk.as_ref().and_then(|disk| disk.forget(key)))
+        };
+        let memory = memory.map_or(0, |entry| entry.variants.len() as u64);
+        let disk = match removal {
+            // It is given up only with the runtime.
+            Some(removal) => tokio::task::spawn_blocking(|| removal.wait()).await.unwrap_or(0),
+            None => 0,
+        };
+        Purged { memory, disk }
+    }
+
+    /// The bytes in this range of a stored body. The first ones are there when it returns, so that the upstream can be asked
+    /// still if they are lost.
+    pub(crate) async fn read(
+        self: &Arc<Self>,
+        key: &Key,
+        variant: &Variant,
+        range: Range<u64>,
+    ) -> Result<BodyReader, BodyLost> {
+        BodyReader::open(self, key, variant, range).await
+    }
+
+    /// Takes an entry into memory as far as it fits; `new` is what it has more than before, if so. Whether that is in it now.
+    fn keep(&self, key: &Key, mut entry: Entry, new: Option<&Arc<Variant>>) -> bool {
+        let weight_max = self.memory.weight_max(key);
+        let too_heavy = new.filter(|new| new.weight() > weight_max);
+        if let Some(new) = too_heavy {
+            entry = Entry { is_whole: self.disk.is_none(), ..entry.without(&[new.id]) };
+        }
+        match &self.disk {
+            None => _ = entry.trim(weight_max),
+            // From where it comes when it is asked for.
+            Some(_) if entry.weight > weight_max => entry = Entry::default(),
+            Some(_) => {}
+        }
+        self.memory.set(key, entry);
+        too_heavy.is_none()
+    }
+
+    fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn may_be_on_disk(&self, key: &Key) -> bool {
+        self.disk.as_ref().is_some_and(|disk| disk.may_have(key))
+    }
+
+    /// A stored body is not there, or not what was written: it goes.
+    fn lose(&self, key: &Key, id: u64, lost: BodyLost) -> BodyLost {
+        self.disk.iter().for_each(|disk| disk.warn_of_loss(&lost));
+        self.forget(key, &[id]);
+        lost
     }
 }

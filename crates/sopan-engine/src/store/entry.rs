@@ -10,6 +10,8 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sopan_core::cache::Stored;
 
+use super::disk::FileBody;
+
 /// A target has no more answers than this: the least recently stored go. Who looks for one looks at them all.
 pub(super) const VARIANTS_MAX: usize = 128;
 /// About what an answer takes beside its bytes, in maps and allocations; and a line of its head.
@@ -20,7 +22,7 @@ const LINE_BYTES: usize = 112;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) variants: Vec<Arc<Variant>>,
-    /// Whether these are all that the disk has as well.
+    /// Whether the disk has none beside these.
     pub(super) is_whole: bool,
     pub(super) weight: u64,
 }
@@ -39,6 +41,8 @@ pub(crate) struct Variant {
 #[derive(Clone)]
 pub(crate) enum Body {
     Memory(Bytes),
+    /// In a file. [`Cache::read`](super::Cache::read) reads it.
+    File(Arc<FileBody>),
 }
 
 impl fmt::Debug for Body {
@@ -51,12 +55,14 @@ impl Body {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,
+            Self::File(file) => file.length(),
         }
     }
 
     fn weight(&self) -> usize {
         match self {
             Self::Memory(bytes) => bytes.len(),
+            Self::File(file) => file.weight(),
         }
     }
 }
@@ -80,10 +86,10 @@ impl Variant {
         self.weight
     }
 
-    /// Whether another answers the same requests, so that one of the two is enough.
-    fn is_like(&self, other: &Self) -> bool {
-        let (a, b) = (&self.stored, &other.stored);
-        a.host == b.host && a.owner == b.owner && a.selecting == b.selecting
+    /// Whether it answers the same requests as another, so that one of the two is enough.
+    fn is_like(&self, other: &Stored) -> bool {
+        let Stored { host, owner, selecting, .. } = &self.stored;
+        (host, owner, selecting) == (&other.host, &other.owner, &other.selecting)
     }
 }
 
@@ -116,12 +122,18 @@ impl Entry {
 
     /// The same with one more, in place of those with these ids and of one like it. With the ids that went.
     pub(super) fn with(&self, new: &Arc<Variant>, replaces: &[u64]) -> (Self, Vec<u64>) {
-        let goes = |old: &Arc<Variant>| replaces.contains(&old.id) || old.is_like(new);
-        let (gone, mut kept): (Vec<_>, Vec<_>) = self.variants.iter().cloned().partition(goes);
+        let (mut kept, mut gone) = self.beside(&new.stored, replaces);
         let too_many = (kept.len() + 1).saturating_sub(VARIANTS_MAX);
-        let gone = gone.into_iter().chain(kept.drain(..too_many)).map(|variant| variant.id).collect();
+        gone.extend(kept.drain(..too_many).map(|variant| variant.id));
         kept.push(Arc::clone(new));
         (Self::of(kept, self.is_whole), gone)
+    }
+
+    /// Those that stay beside an answer that is stored in place of these, and the ids of the others.
+    pub(super) fn beside(&self, new: &Stored, replaces: &[u64]) -> (Vec<Arc<Variant>>, Vec<u64>) {
+        let goes = |old: &Arc<Variant>| replaces.contains(&old.id) || old.is_like(new);
+        let (gone, kept): (Vec<_>, _) = self.variants.iter().cloned().partition(goes);
+        (kept, gone.into_iter().map(|variant| variant.id).collect())
     }
 
     /// The same without those with these ids.
@@ -138,15 +150,13 @@ impl Entry {
         Some(Self::of(variants, self.is_whole))
     }
 
-    /// Without the least recently stored, as many as it takes to weigh no more than this. With the ids that went.
-    pub(super) fn trim(&mut self, weight_max: u64) -> Vec<u64> {
-        let mut weight = self.weight;
+    /// Drops the least recently stored, as many as it takes to weigh no more than this.
+    pub(super) fn trim(&mut self, weight_max: u64) {
         let mut count = 0;
-        while weight > weight_max && count < self.variants.len() {
-            weight -= self.variants[count].weight();
+        while self.weight > weight_max && count < self.variants.len() {
+            self.weight -= self.variants[count].weight();
             count += 1;
         }
-        self.weight = weight;
-        self.variants.drain(..count).map(|variant| variant.id).collect()
+        self.variants.drain(..count);
     }
 }

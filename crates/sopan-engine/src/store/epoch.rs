@@ -129,7 +129,7 @@ pub(super) fn stripe(key: &Key) -> usize {
 impl Held<'_> {
     /// Whether what was asked for in this epoch may still be stored.
     pub(super) fn is_current(&self, key: &Key, Epoch(since): Epoch) -> bool {
-        let is_purged = || !self.epochs.purges.lock().is_clear(since, |scope| scope.holds(key));
+        let is_purged = || !self.epochs.purges.lock().is_clear(since, |scope| scope.holds(key.as_bytes()));
         self.stripe.recent.is_clear(since, |digest| *digest == key.digest())
             && (since >= self.epochs.last_purge.load(Ordering::Acquire) || !is_purged())
     }

@@ -96,12 +96,13 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    pub(super) fn holds(&self, key: &Key) -> bool {
+    /// Whether a key with these bytes is one of them.
+    pub(super) fn holds(&self, key: &[u8]) -> bool {
         match self {
             Self::All => true,
             Self::Below { path, .. } => {
-                let Some(target) = key.as_bytes().strip_prefix(&self.beginning()[..]) else { return false };
-                path.ends_with('/') || target.is_empty() || matches!(target[0], b'/' | b'?')
+                let Some(rest) = key.strip_prefix(&self.beginning()[..]) else { return false };
+                path.is_empty() || path.ends_with('/') || rest.first().is_none_or(|next| b"/?".contains(next))
             }
         }
     }
@@ -134,10 +135,10 @@ mod tests {
             ("", "/anything", true),
         ] {
             let scope = Scope::Below { upstream: "shop".to_owned(), path: path.to_owned() };
-            assert_eq!(scope.holds(&Key::new("shop", target)), expected, "{path} {target}");
-            assert!(!scope.holds(&Key::new("shop2", target)), "{path} {target}");
+            assert_eq!(scope.holds(Key::new("shop", target).as_bytes()), expected, "{path} {target}");
+            assert!(!scope.holds(Key::new("shop2", target).as_bytes()), "{path} {target}");
         }
-        assert!(Scope::All.holds(&Key::new("shop", "/x")));
+        assert!(Scope::All.holds(Key::new("shop", "/x").as_bytes()));
     }
 
     #[test]

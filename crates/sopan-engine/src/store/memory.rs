@@ -74,17 +74,9 @@ impl Memory {
         self.map.remove(key).map(|(_, entry)| entry)
     }
 
-    /// Removes the entries of these keys, and says how many answers that were.
-    pub(super) fn sweep(&self, goes: impl Fn(&Key) -> bool) -> u64 {
-        let count = std::cell::Cell::new(0);
-        self.map.retain(|key, entry| {
-            let goes = goes(key);
-            if goes {
-                count.set(count.get() + entry.variants.len() as u64);
-            }
-            !goes
-        });
-        count.get()
+    /// The keys of these kinds for which there are entries.
+    pub(super) fn keys(&self, is_one: impl Fn(&Key) -> bool) -> Vec<Key> {
+        self.map.iter().filter(|(key, _)| is_one(key)).map(|(key, _)| key).collect()
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -35,6 +35,21 @@ pub(super) fn stored(host: &str, version: u64, length: usize) -> Stored {
     }
 }
 
+/// The body of this version of what is stored for a key, so that none can be taken for another.
+pub(super) fn body(key: &Key, version: u64, length: usize) -> Bytes {
+    let seed = key.as_bytes().iter().fold(version, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+    let mut word = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes.into()
+}
+
 pub(super) fn version(variant: &Variant) -> u64 {
     variant.stored.headers["x-version"].to_str().unwrap().parse().unwrap()
 }
@@ -52,7 +67,7 @@ fn versions(cache: &Cache, key: &Key) -> Vec<u64> {
     cache.get(key).map_or_else(Vec::new, |entry| entry.variants.iter().map(|variant| version(variant)).collect())
 }
 
-fn wait<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 

@@ -1,0 +1,65 @@
+//! What becomes of an answer whose body is too large for memory?
+//!
+//! It goes to the disk while it comes, and is stored when it has come whole, like any other.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sopan_core::cache::{Extent, Stored};
+
+use super::disk::Spilling;
+use super::{Cache, Entry, Epoch, Key};
+
+/// An answer that is being written to the disk.
+#[derive(Debug)]
+pub(crate) struct SpilledAnswer {
+    cache: Arc<Cache>,
+    key: Key,
+    stored: Stored,
+    replaces: Vec<u64>,
+    since: Epoch,
+    body: Spilling,
+}
+
+impl Cache {
+    /// Begins to write an answer, as [`put`](Self::put) would store it, to the disk. None if there is none, or it has enough
+    /// to do.
+    pub(crate) fn spill(
+        self: &Arc<Self>,
+        key: &Key,
+        stored: Stored,
+        replaces: &[u64],
+        since: Epoch,
+    ) -> Option<SpilledAnswer> {
+        let body = self.disk.as_ref()?.spill(self.next_id())?;
+        let (cache, key, replaces) = (Arc::clone(self), key.clone(), replaces.to_vec());
+        Some(SpilledAnswer { cache, key, stored, replaces, since, body })
+    }
+}
+
+impl SpilledAnswer {
+    /// Takes a piece of the body, if there is room for it at once.
+    pub(crate) fn write(&mut self, piece: &Bytes) -> bool {
+        piece.is_empty() || self.body.write(piece)
+    }
+
+    /// Stores the answer, whose body has come whole, unless something made it untrue since it was asked for.
+    pub(crate) fn finish(mut self) -> bool {
+        if let Extent::Whole(length) = &mut self.stored.extent {
+            *length = Some(self.body.length);
+        }
+        let Self { cache, key, stored, mut replaces, since, body } = self;
+        let Some(disk) = &cache.disk else { return false };
+        let mut held = cache.epochs.hold(&key);
+        if !held.is_current(&key, since) {
+            return false;
+        }
+        held.note_change(&key);
+        if let Some(known) = cache.memory.peek(&key) {
+            let (kept, gone) = known.beside(&stored, &replaces);
+            replaces.extend(gone);
+            cache.memory.set(&key, Entry::of(kept, false));
+        }
+        disk.put_spilled(&key, stored, body, replaces)
+    }
+}

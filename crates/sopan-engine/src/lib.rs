@@ -12,6 +12,7 @@
 //! | [`refusal`] | every answer that sopan gives by itself |
 //! | [`event`] | what became of an exchange, for whoever counts or logs |
 //! | `state` | what outlives the process, on file |
+//! | `store` | answers that are kept to be given again |
 //! | [`clock`], [`jitter`] | the only readers of time and of chance |
 
 pub mod body;
@@ -25,6 +26,8 @@ mod interim;
 pub mod jitter;
 pub mod refusal;
 mod state;
+#[allow(dead_code, reason = "the exchange asks it next")]
+mod store;
 mod transport;
 mod upstream;
 
@@ -35,5 +38,6 @@ pub use sopan_core::hints::parse_retry_after;
 pub use sopan_core::policy::RetryPolicy;
 pub use sopan_core::retry::backoff_delay;
 pub use state::{StateError, StateFile, StateHandle};
+pub use store::{Cache, CacheError, CacheSettings, DiskSettings, Purge, Purged, Usage};
 pub use transport::{ClientCertificate, Dial, Io, Roots, Stream, Target, TargetError, TlsError, WireError};
 pub use upstream::{Settings, SetupError, Surroundings, Upstream};

@@ -314,6 +314,9 @@ pub(crate) struct FakeLimits {
     /// How a 429 says when to come again
     #[arg(long, value_name = "seconds|imf|rfc850|asctime|none|garbage", default_value = "seconds")]
     pub(crate) retry_after: String,
+    /// Whether answers have an ETag, so that who has one already gets 304; free: that costs nothing, as at GitHub
+    #[arg(long, value_name = "off|on|free", default_value = "off")]
+    pub(crate) etag: String,
 }
 
 #[derive(Args)]

@@ -15,7 +15,7 @@ use sopan_core::policy::{
     BreakerPolicy, CachePolicy, JitterKind, LanePolicy, Limit, OnLongRetryAfter, RetryPolicy, Revalidate,
 };
 use sopan_core::safety::{HostName, Hosts};
-use sopan_fake::{Cut, RetryAfter, Window};
+use sopan_fake::{Cut, Etag, RetryAfter, Window};
 
 use super::route::Route;
 use super::*;
@@ -346,6 +346,7 @@ const FAKE: &[Effect<Fake>] = &[
     ("--fail-first", "2", |f| f.settings.fail_first == 2),
     ("--limit", "10/s", |f| f.settings.limits == [sopan_fake::Limit::Rate { tokens: 10, per: s(1), burst: 1 }]),
     ("--window", "sliding", |f| f.settings.window == Window::Sliding),
+    ("--etag", "free", |f| f.settings.etag == Etag::Free),
     ("--retry-after", "rfc850", |f| f.settings.retry_after == RetryAfter::Rfc850),
     ("--delay", "50ms", |f| f.settings.delay == Duration::from_millis(50)),
     ("--delay-jitter", "1", |f| f.settings.delay_jitter == s(1)),

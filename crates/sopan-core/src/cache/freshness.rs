@@ -133,7 +133,7 @@ impl<'a> Answer<'a> {
 }
 
 /// The statuses whose answers may be used for as long as a guess says (RFC 9110 §15.1).
-fn is_guessable(status: StatusCode) -> bool {
+pub(super) fn is_guessable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 

@@ -1,4 +1,7 @@
 //! What is known of a request, and of an answer in store, as far as the cache is concerned.
+//!
+//! These are facts only. Which answers are stored, and what of them, is for [`keep`](super::keep) to say; which are used, for
+//! [`lookup`](super::lookup).
 
 use std::fmt;
 use std::time::SystemTime;
@@ -9,7 +12,7 @@ use super::directives::{RequestDirectives, ResponseDirectives};
 use super::freshness::Freshness;
 use super::range::Part;
 use super::vary::Selecting;
-use crate::policy::PathTreatment;
+use crate::policy::{CachePolicy, PathTreatment};
 
 /// Whose an answer is alone: a digest of the secrets that the request for it had.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,6 +43,23 @@ pub struct Asked<'a> {
     pub directives: RequestDirectives,
     /// What holds for its path.
     pub rule: Option<PathTreatment>,
+}
+
+impl<'a> Asked<'a> {
+    /// A request without a body and without a secret of its own; what it says of caches, and what holds for its path, is
+    /// looked up. `host` is in lower case.
+    pub fn new(
+        policy: &CachePolicy,
+        method: &'a Method,
+        target: &'a str,
+        host: &'a [u8],
+        headers: &'a HeaderMap,
+    ) -> Self {
+        let path = target.split_once('?').map_or(target, |(path, _)| path);
+        let directives = RequestDirectives::read(headers);
+        let rule = policy.rule(path);
+        Self { method, target, host, headers, owner: None, has_body: false, directives, rule }
+    }
 }
 
 /// When an answer was asked for and came, by the calendar, which a restart does not set back.

@@ -208,17 +208,13 @@ impl Scope {
         };
         let known = names.len();
         for name in members(list.unwrap_or_default(), b',') {
-            match HeaderName::from_bytes(name) {
-                Ok(name) if names.len() < SCOPE_FIELDS_MAX => names.push(name),
-                _ => return *self = Self::All,
-            }
+            let Ok(name) = HeaderName::from_bytes(name) else { return *self = Self::All };
+            names.push(name);
         }
-        if names.len() == known {
-            return *self = Self::All;
-        }
+        let is_empty = names.len() == known;
         names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();
-        *self = Self::Fields(names.into());
+        *self = if is_empty || names.len() > SCOPE_FIELDS_MAX { Self::All } else { Self::Fields(names.into()) };
     }
 }
 

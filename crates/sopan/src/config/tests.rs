@@ -255,6 +255,10 @@ const EXPLAIN: &[Effect<Explain>] = &[
     ("--header", "Retry-After: 5", |e| e.answer.headers["retry-after"] == "5"),
     ("--header", "Content-Length: 5", |e| e.answer.headers["content-length"] == "5"),
     ("--method", "PATCH", |e| e.answer.method == "PATCH"),
+    ("--request-header", "Accept: text/html", |e| e.answer.request["accept"] == "text/html"),
+    ("--path", "/v2/live?page=1", |e| e.answer.target == "/v2/live?page=1"),
+    ("--default-ttl", "5m", |e| e.rules.cache.as_ref().unwrap().default_ttl == Some(s(300))),
+    ("--cache", "off", |e| e.rules.cache.is_none()),
     ("--now", "Wed, 21 Oct 2026 12:00:00 GMT", |e| came_at(e, NOON)),
     ("--now", "Wed Oct 21 12:00:00 2026", |e| came_at(e, NOON)),
     ("--now", "2026-10-21T12:00:00Z", |e| came_at(e, NOON)),
@@ -274,14 +278,15 @@ const EXPLAIN: &[Effect<Explain>] = &[
 
 #[test]
 fn explain_takes_the_flags_of_retrying_and_its_own() {
-    let own = ["--status", "--header", "--method", "--now", "--body", "--format", "--of"].map(str::to_owned);
+    let own = ["--status", "--header", "--method", "--request-header", "--path", "--now", "--body", "--format", "--of"];
+    let own = own.map(str::to_owned);
     let shared: BTreeSet<_> = flags_of("serve").intersection(&flags_of("explain")).cloned().collect();
     assert_eq!(flags_of("explain"), shared.into_iter().chain(own).collect());
     for (flag, value, effect) in EXPLAIN {
         let explain = try_explain(&[flag, value]).unwrap_or_else(|wrong| panic!("{flag} {value}: {wrong}"));
         assert!(effect(&explain), "{flag} {value}: {explain:?}");
     }
-    let explain = try_explain(&["--header", "Set-Cookie: SECRET"]).unwrap();
+    let explain = try_explain(&["--header", "Set-Cookie: SECRET", "--request-header", "X-Key: SECRET"]).unwrap();
     assert!(!format!("{explain:?}").contains("SECRET"));
 }
 
@@ -289,10 +294,11 @@ fn explain_takes_the_flags_of_retrying_and_its_own() {
 fn explain_takes_the_rules_of_an_upstream_in_a_file() {
     let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
     let path = file.path().to_str().unwrap();
-    let one = "upstreams: { a: { url: http://u, retry: { max_retries: 7, max_retry_after: 10s } } }\n";
+    let one = "upstreams: { a: { url: http://u, cache: { default_ttl: 9s }, retry: { max_retries: 7, max_retry_after: 10s } } }\n";
     std::fs::write(path, one).unwrap();
     let rules = try_explain(&["--config", path, "--max-retry-after", "20s"]).unwrap().rules;
     assert_eq!((rules.retry.max_retries, rules.retry.max_retry_after), (7, s(20)));
+    assert_eq!(rules.cache.unwrap().default_ttl, Some(s(9)));
     std::fs::write(path, one.replace("} } }", "} }, b: { url: http://v, route: /b } }")).unwrap();
     let rules = |name: &str| try_explain(&["--config", path, "--of", name]).map(|explain| explain.rules.retry);
     assert_eq!((rules("a").unwrap().max_retries, rules("b").unwrap().max_retries), (7, 3));
@@ -333,6 +339,9 @@ fn what_is_no_answer_is_told() {
     }
     for (flag, value, why) in [
         ("--method", "a b", "`a b` is not a method; write for example GET or POST"),
+        ("--path", "live", "`live` is not a path; write for example /v2/orders?page=1"),
+        ("--path", "/a b", "`/a b` is not a path; write for example /v2/orders?page=1"),
+        ("--request-header", "SECRET", "number 1 has no colon; write 'Name: value'"),
         ("--format", "xml", "`xml` is not allowed; write one of text, json"),
         ("--header", "SECRET", "number 1 has no colon; write 'Name: value'"),
     ] {

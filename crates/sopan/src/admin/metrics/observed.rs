@@ -31,7 +31,12 @@ struct Counts {
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { refusals: Default::default(), retries: Counter::default(), hits: Counter::default(), wait: Histogram::new(SECONDS) }
+        Self {
+            refusals: Default::default(),
+            retries: Counter::default(),
+            hits: Counter::default(),
+            wait: Histogram::new(SECONDS),
+        }
     }
 }
 

@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::hash::{BuildHasher as _, Hash, Hasher as _, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 
 use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
@@ -86,7 +85,6 @@ type Seats<T> = Box<dyn Fn() -> Option<T> + Send + Sync>;
 
 struct Flight<K, T> {
     course: Course<K>,
-    is_doomed: AtomicBool,
     board: Mutex<Board<T>>,
 }
 
@@ -145,7 +143,8 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
         Joined::Lead(Leader { flights: Arc::clone(self), flight, has_told: false })
     }
 
-    /// What is under way for this key is out of date: newcomers do not join it, and what it brings is not stored.
+    /// What is under way for this key is out of date: newcomers do not join it. That what it brings is not stored either is for
+    /// the store to see to.
     pub(crate) fn doom(&self, key: &K) {
         self.doom_in(self.shard(key), |known| known == key);
     }
@@ -159,9 +158,8 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
 
     fn doom_in(&self, shard: &Mutex<Shard<K, T>>, is_doomed: impl Fn(&K) -> bool) {
         let doomed: Vec<_> = shard.lock().flights.extract_if(|course, _| is_doomed(&course.key)).collect();
-        for (_, flight) in &doomed {
-            flight.is_doomed.store(true, SeqCst);
-        }
+        // Not under the lock: a seat's giver may be the last to hold a body.
+        drop(doomed);
     }
 
     /// How many flights newcomers may join.
@@ -216,7 +214,7 @@ impl<K, T> Flight<K, T> {
     fn new(course: Course<K>) -> Self {
         let board =
             Board { phase: Phase::Asking, has_landed: false, waiting: BTreeMap::new(), told: BTreeMap::new(), next: 0 };
-        Self { course, is_doomed: AtomicBool::new(false), board: Mutex::new(board) }
+        Self { course, board: Mutex::new(board) }
     }
 
     /// Ends the wait of all that wait, with the same news for each.
@@ -251,11 +249,6 @@ pub(crate) struct Leader<K: Eq + Hash + Clone, T> {
 }
 
 impl<K: Eq + Hash + Clone, T> Leader<K, T> {
-    /// Whether what it brings is out of date already, and not to be stored.
-    pub(crate) fn is_doomed(&self) -> bool {
-        self.flight.is_doomed.load(SeqCst)
-    }
-
     /// For whoever stores the answer of [`Leader::shared`]: to be dropped when it is in the store, or will not come there.
     pub(crate) fn landing(&self) -> Landing<K, T> {
         Landing { flights: Arc::clone(&self.flights), flight: Arc::clone(&self.flight) }
@@ -324,13 +317,6 @@ impl<K: Eq + Hash + Clone, T> Drop for Leader<K, T> {
 pub(crate) struct Landing<K: Eq + Hash + Clone, T> {
     flights: Arc<Flights<K, T>>,
     flight: Arc<Flight<K, T>>,
-}
-
-impl<K: Eq + Hash + Clone, T> Landing<K, T> {
-    /// Whether what it brings is out of date, and not to be stored.
-    pub(crate) fn is_doomed(&self) -> bool {
-        self.flight.is_doomed.load(SeqCst)
-    }
 }
 
 impl<K: Eq + Hash + Clone, T> Drop for Landing<K, T> {

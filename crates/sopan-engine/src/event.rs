@@ -73,8 +73,7 @@ pub enum Cached {
 
 impl Cached {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Hit, Self::Stale, Self::Revalidated, Self::Coalesced, Self::Miss, Self::Bypass];
+    pub const ALL: [Self; 6] = [Self::Hit, Self::Stale, Self::Revalidated, Self::Coalesced, Self::Miss, Self::Bypass];
 
     /// As metrics and logs call it.
     pub fn word(self) -> &'static str {
@@ -97,6 +96,11 @@ impl Event<'_> {
 }
 
 impl Observed {
+    /// It would have been answered from store.
+    pub(crate) fn from_store() -> Self {
+        Self { wait: Duration::ZERO, refused: None, failed: None, from_store: true }
+    }
+
     /// After which wait its attempt would have been repeated, if it would have been.
     pub fn would_retry(&self) -> Option<Duration> {
         match self.failed {
@@ -119,7 +123,8 @@ pub enum Attempted<'a> {
 
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, uri, status, refused, observed, cache, wait, attempts, upstream, total, bytes, whole } = self;
+        let Self { method, uri, status, refused, observed, cache, wait, attempts, upstream, total, bytes, whole } =
+            self;
         f.debug_struct("Event")
             .field("method", method)
             .field("uri", &redact_url(&uri.to_string()))

@@ -20,7 +20,6 @@ pub mod body;
 mod budget;
 mod client;
 pub mod clock;
-#[allow(dead_code, reason = "the exchange does not ask it yet")]
 mod coalesce;
 mod dispatcher;
 mod error;
@@ -30,7 +29,6 @@ mod interim;
 pub mod jitter;
 pub mod refusal;
 mod state;
-#[allow(dead_code, reason = "the exchange asks it next")]
 mod store;
 mod transport;
 mod upstream;

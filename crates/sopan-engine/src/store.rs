@@ -21,11 +21,15 @@ mod tests;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use sopan_core::cache::Stored;
 
+use crate::budget::ByteBudget;
+use crate::coalesce::Flights;
+use crate::exchange::caching::Seat;
 pub(crate) use disk::BodyLost;
 use disk::Disk;
 pub use disk::DiskUsage;
@@ -70,6 +74,9 @@ pub struct Cache {
     disk: Option<Disk>,
     epochs: Epochs,
     loads: Loads,
+    filling: Arc<ByteBudget>,
+    /// Requests under way whose answers others may get, of each upstream.
+    flights: Mutex<Vec<Weak<Flights<Key, Seat>>>>,
     last_id: AtomicU64,
 }
 
@@ -147,6 +154,9 @@ pub struct Usage {
     pub disk: Option<DiskUsage>,
 }
 
+/// What of the memory all bodies together may hold that are coming still.
+const FILLING_SHARE: u64 = 4;
+
 impl Cache {
     /// Makes room in memory, and opens what there is on the disk.
     ///
@@ -160,6 +170,8 @@ impl Cache {
             disk,
             epochs: Epochs::new(),
             loads: Loads::new(),
+            filling: Arc::new(ByteBudget::new(settings.memory_bytes / FILLING_SHARE)),
+            flights: Mutex::default(),
             last_id: AtomicU64::new(last_id),
         }))
     }
@@ -168,7 +180,11 @@ impl Cache {
     /// is on it for good when this returns.
     pub async fn purge(self: &Arc<Self>, what: Purge<'_>) -> Purged {
         let scope = match what {
-            Purge::Url { upstream, target } => return self.invalidate(&Key::new(upstream, target)).await,
+            Purge::Url { upstream, target } => {
+                let key = Key::new(upstream, target);
+                self.doom(|known| *known == key);
+                return self.invalidate(&key).await;
+            }
             Purge::Prefix { upstream, path } => Scope::Below { upstream: upstream.to_owned(), path: path.to_owned() },
             Purge::All => Scope::All,
         };
@@ -179,6 +195,7 @@ impl Cache {
 
     fn purge_many(&self, scope: &Scope) -> Purged {
         self.epochs.purge(scope.clone());
+        self.doom(|key| scope.holds(key.as_bytes()));
         let removal = self.disk.as_ref().map(|disk| disk.purge(scope.clone()));
         let mut memory = 0;
         for key in self.memory.keys(|key| scope.holds(key.as_bytes())) {
@@ -206,9 +223,41 @@ impl Cache {
         self.disk.iter().for_each(Disk::close);
     }
 
+    /// Has a purge end what is under way there for who comes later.
+    pub(crate) fn add_flights(&self, flights: &Arc<Flights<Key, Seat>>) {
+        let mut known = self.flights.lock();
+        known.retain(|flights| flights.strong_count() > 0);
+        known.push(Arc::downgrade(flights));
+    }
+
+    fn doom(&self, is_doomed: impl Fn(&Key) -> bool) {
+        let known: Vec<_> = self.flights.lock().iter().filter_map(Weak::upgrade).collect();
+        known.iter().for_each(|flights| flights.doom_where(&is_doomed));
+    }
+
+    /// Whether what is too large for memory can be stored.
+    pub(crate) fn has_disk(&self) -> bool {
+        self.disk.is_some()
+    }
+
+    /// For what bodies hold that are coming still.
+    pub(crate) fn filling(&self) -> &Arc<ByteBudget> {
+        &self.filling
+    }
+
+    /// The largest body that lies in memory.
+    pub(crate) fn memory_body_max(&self) -> u64 {
+        self.memory.body_max()
+    }
+
     /// To be taken before a request is sent whose answer may be stored.
     pub(crate) fn epoch(&self) -> Epoch {
         self.epochs.now()
+    }
+
+    /// Whether nothing has made untrue what was asked for this key since then.
+    pub(crate) fn is_current(&self, key: &Key, since: Epoch) -> bool {
+        self.epochs.hold(key).is_current(key, since)
     }
 
     /// The answers for a key, if all that there are are at hand.

@@ -14,16 +14,21 @@ use sopan_core::lane::shadow::Shadow;
 use sopan_core::lane::{Lane, Snapshot};
 use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, PolicyError, RetryPolicy};
 use sopan_core::retry::Budget;
+use tokio::sync::Semaphore;
 
 use crate::body::Bounds;
 use crate::budget::ByteBudget;
 use crate::clock::Clock;
+use crate::coalesce::Flights;
 use crate::dispatcher::Dispatcher;
 use crate::event::{Observer, Unobserved};
+use crate::exchange::caching::Seat;
+use crate::exchange::caching::background::BACKGROUND_MAX;
 use crate::exchange::log::Seldom;
 use crate::exchange::story::Audience;
 use crate::jitter::Jitter;
 use crate::state::StateHandle;
+use crate::store::{Cache, Key};
 use crate::transport::{ClientCertificate, Dial, Roots, Target, TlsError, Transport};
 
 /// How an upstream is reached and treated.
@@ -44,8 +49,6 @@ pub struct Settings {
     pub breaker: BreakerPolicy,
     /// When a request is sent again.
     pub retry: RetryPolicy,
-    /// Which of its answers are stored and given again; default none.
-    pub cache: Option<CachePolicy>,
     /// The longest that connecting may take, TLS included; default 5 s.
     pub connect_timeout: Duration,
     /// How long a connection is kept idle, and how long a body may be silent; default 60 s.
@@ -63,6 +66,8 @@ pub struct Settings {
     pub client_certificate: Option<ClientCertificate>,
     /// Whether HTTP/2 is spoken where it is offered over TLS; default true.
     pub http2: bool,
+    /// What of its answers is stored, where `Surroundings` have a cache; none, the default, means nothing.
+    pub cache: Option<CachePolicy>,
     /// Whether it is only observed: limits, holds, retries and the breaker are reckoned and reported, and change nothing;
     /// time-outs, and the places of `max_in_flight` with the queue for them, act all the same. Default false.
     pub observe: bool,
@@ -79,7 +84,6 @@ impl Settings {
             lane: LanePolicy::default(),
             breaker: BreakerPolicy::default(),
             retry: RetryPolicy::default(),
-            cache: None,
             connect_timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(60),
             waits_count: true,
@@ -88,6 +92,7 @@ impl Settings {
             rewrite_links: true,
             client_certificate: None,
             http2: true,
+            cache: None,
             observe: false,
         }
     }
@@ -138,11 +143,20 @@ pub struct Surroundings {
     pub dial: Option<Arc<dyn Dial>>,
     /// Where what was used of its quotas, and holds, outlive the process; none means that they do not.
     pub state: Option<StateHandle>,
+    /// Where its answers are stored; none means nowhere.
+    pub cache: Option<Arc<Cache>>,
 }
 
 impl Default for Surroundings {
     fn default() -> Self {
-        Self { clock: Clock::system(), jitter: Jitter::new(), observer: Arc::new(Unobserved), dial: None, state: None }
+        Self {
+            clock: Clock::system(),
+            jitter: Jitter::new(),
+            observer: Arc::new(Unobserved),
+            dial: None,
+            state: None,
+            cache: None,
+        }
     }
 }
 
@@ -164,10 +178,29 @@ pub struct Upstream {
     pub(crate) mount: Box<str>,
     elsewhere: Option<Elsewhere>,
     pub(crate) observe: bool,
+    pub(crate) cache: Option<Caches>,
     /// Of those that would be refused, where it is only observed.
     pub(crate) would_be_refusals: Seldom,
     name: Arc<str>,
     arrivals: AtomicU64,
+}
+
+/// Where the answers of an upstream are stored, and which.
+pub(crate) struct Caches {
+    pub(crate) store: Arc<Cache>,
+    pub(crate) policy: CachePolicy,
+    /// Requests whose answers others may get.
+    pub(crate) flights: Arc<Flights<Key, Seat>>,
+    /// Places for requests in the background.
+    pub(crate) background: Arc<Semaphore>,
+}
+
+impl Caches {
+    fn new(store: Arc<Cache>, policy: CachePolicy, clock: Clock) -> Self {
+        let flights = Arc::new(Flights::new(clock));
+        store.add_flights(&flights);
+        Self { store, policy, flights, background: Arc::new(Semaphore::new(BACKGROUND_MAX)) }
+    }
 }
 
 impl Upstream {
@@ -195,9 +228,14 @@ impl Upstream {
             http2,
             forwarded,
             rewrite_links,
+            cache: policy,
             ..
         } = settings;
-        let Surroundings { clock, jitter, observer, dial, state } = around;
+        let Surroundings { clock, jitter, observer, dial, state, cache } = around;
+        let cache = match (cache, policy) {
+            (Some(store), Some(policy)) if policy.on => Some(Caches::new(store, policy, clock)),
+            _ => None,
+        };
         let dial = match dial {
             Some(dial) => dial,
             None => Transport::tcp(&target, &roots, client_certificate.as_ref(), http2)?,
@@ -241,6 +279,7 @@ impl Upstream {
             mount: mount.into(),
             elsewhere: Elsewhere::new(&elsewhere),
             observe,
+            cache,
             would_be_refusals: Seldom::default(),
             name,
             arrivals,
@@ -279,7 +318,14 @@ impl Upstream {
     /// Has links of an answer's fields that point to the upstream lead back to where a client asked, if that is wished.
     /// `base` is the client's `Host`. The answers of exchanges are treated so already, interim ones are not.
     pub fn lead_back(&self, fields: &mut HeaderMap, base: &HeaderValue) {
-        if let Some(base) = base.to_str().ok().filter(|_| self.rewrite_links) {
+        if self.rewrite_links {
+            self.as_clients_see(fields, base);
+        }
+    }
+
+    /// The same, whether it is wished or not.
+    pub(crate) fn as_clients_see(&self, fields: &mut HeaderMap, base: &HeaderValue) {
+        if let Ok(base) = base.to_str() {
             rewrite_links(fields, &self.target().origin(&self.mount, self.elsewhere.as_ref()), base);
         }
     }

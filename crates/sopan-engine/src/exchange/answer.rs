@@ -11,6 +11,7 @@ use sopan_core::headers::redact_url;
 use tokio::time::Sleep;
 
 use super::feed::Feed;
+use super::filed::Filed;
 use super::flow::Reader;
 use super::story::Told;
 use crate::transport::WireError;
@@ -22,6 +23,8 @@ pub enum AnswerBody {
     Full(Option<Bytes>),
     /// It is passed on as it comes.
     Passing(Box<Passing>),
+    /// It comes from a file of the store.
+    Filed(Box<Filed>),
     /// It is read by others too, or kept for the store, as it comes.
     Sharing(Box<Sharing>),
 }
@@ -31,6 +34,7 @@ impl fmt::Debug for AnswerBody {
         match self {
             Self::Full(bytes) => write!(f, "Full({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
             Self::Passing(passing) => passing.fmt(f),
+            Self::Filed(filed) => filed.fmt(f),
             Self::Sharing(sharing) => sharing.fmt(f),
         }
     }
@@ -45,6 +49,9 @@ pub enum AnswerError {
     /// The upstream fell silent for longer than `idle_timeout`.
     #[error("the upstream fell silent in the middle of its answer")]
     Silent,
+    /// It was stored, and what is on the disk is not what was written there.
+    #[error("what was stored of it is lost")]
+    Lost,
     /// Others read the same answer as it comes, and waited for this client for as long as they wait.
     #[error("its client fell behind others that get the same answer")]
     Behind,
@@ -58,6 +65,7 @@ impl Body for AnswerBody {
         match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b)))),
             Self::Passing(passing) => passing.poll_frame(cx),
+            Self::Filed(filed) => filed.poll_frame(cx),
             Self::Sharing(sharing) => sharing.poll_frame(cx),
         }
     }
@@ -66,6 +74,7 @@ impl Body for AnswerBody {
         match self {
             Self::Full(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
             Self::Passing(passing) => passing.is_end_stream(),
+            Self::Filed(filed) => filed.is_end_stream(),
             Self::Sharing(sharing) => sharing.is_end_stream(),
         }
     }
@@ -74,6 +83,7 @@ impl Body for AnswerBody {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             Self::Passing(passing) => passing.feed.size_hint(),
+            Self::Filed(filed) => SizeHint::with_exact(filed.left()),
             Self::Sharing(sharing) => sharing.reader.size_hint(),
         }
     }
@@ -153,7 +163,6 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    #[allow(dead_code, reason = "the exchange keeps nothing yet")]
     pub(super) fn new(reader: Reader, told: Told) -> Self {
         Self { reader, told, broken: None, bytes: 0 }
     }
@@ -201,7 +210,7 @@ impl Drop for Sharing {
     }
 }
 
-fn warn_of_cut(told: &Told, upstream: &Upstream, bytes: u64, error: &AnswerError) {
+pub(super) fn warn_of_cut(told: &Told, upstream: &Upstream, bytes: u64, error: &AnswerError) {
     let (method, target) = (told.method.as_str(), redact_url(&told.uri.to_string()));
     let upstream = upstream.name();
     tracing::warn!(bytes, upstream, method, target, "{method} {target} was cut off after {bytes} bytes: {error}");

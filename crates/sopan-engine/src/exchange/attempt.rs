@@ -27,6 +27,7 @@ impl Exchange<'_> {
             return Attempt::Unaffordable;
         }
         self.story.attempts += 1;
+        self.note_sending();
         match self.send().await {
             Ok(response) => {
                 self.response = Some(response);

@@ -3,34 +3,372 @@
 //! What is decided, whether an answer in store will do, how the upstream is asked, what becomes of its answer, is decided
 //! in `sopan_core::cache`; here it is done. A fresh hit is answered on the spot, without a task, a wait or a token
 //! ([`Exchange::from_store`]). All else has a [`Caching`] from then on, in which what the client asked is kept as it was,
-//! since the head is changed on its way to the upstream. How an answer is made of what is stored is in `reuse`, asking in the
-//! background in `background`, what an unsafe request makes untrue in `untrue`.
+//! since the head is changed on its way to the upstream. How an answer is made of what is stored is in `reuse`, what becomes
+//! of the upstream's in `settle`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
 
-mod background;
+pub(crate) mod background;
 mod reuse;
+mod settle;
 mod untrue;
 mod whose;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bytes::Bytes;
-use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, UPGRADE};
+use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, UPGRADE};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method};
 use sopan_core::cache::directives::RequestDirectives;
+use sopan_core::cache::range::Span;
 use sopan_core::cache::status::{CacheStatus, Forward};
 use sopan_core::cache::{
-    After, Asked, Failure, Lookup, NotStored, Owner, Received, Reuse, Send, Stored, Times, after_failure, after_response,
-    lookup,
+    After, Ask, Asked, Failure, Lookup, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
+    after_response, lookup,
 };
-use sopan_core::policy::PathTreatment;
-use sopan_core::retry::{Outcome, Verdict};
+use sopan_core::policy::{CachePolicy, PathTreatment};
 
-use super::{Answer, End, Exchange};
+use super::turn::Stop;
+use super::{Answer, Exchange};
 use crate::body::Body;
 use crate::coalesce::{Joined, Leader, Led};
 use crate::event::{Cached, Observed};
+use crate::exchange::flow::Reader;
 use crate::refusal::Refusal;
-use crate::store::{Entry, Epoch, Key};
+use crate::store::{self, Entry, Epoch, Key};
+
+/// How often a request looks anew because another has changed what is stored, before it goes on its own.
+const LOOKS_MAX: usize = 4;
+
+/// What the cache knows of an exchange that was not answered from store on the spot.
+pub(super) struct Caching {
+    key: Key,
+    /// What the client asked, as it asked.
+    method: Method,
+    target: Box<str>,
+    host: Box<[u8]>,
+    headers: HeaderMap,
+    owner: Option<Owner>,
+    has_body: bool,
+    directives: RequestDirectives,
+    rule: Option<PathTreatment>,
+    /// What was stored when that was looked at last.
+    entry: Option<Arc<Entry>>,
+    /// How it goes to the upstream; none if it wants an answer from store or none.
+    sent: Option<Send>,
+    /// When its last attempt was sent, by the calendar and by the store's own count of what was made untrue.
+    requested: SystemTime,
+    epoch: Epoch,
+    /// Others wait for its answer.
+    leader: Option<Leader<Key, Seat>>,
+    /// Whether it waited for the answer of another.
+    has_followed: bool,
+}
+
+impl Caching {
+    fn new(key: &Key, asked: &Asked<'_>, epoch: Epoch, now: SystemTime) -> Self {
+        let Asked { method, target, host, headers, owner, has_body, directives, rule } = *asked;
+        Self {
+            key: key.clone(),
+            method: method.clone(),
+            target: target.into(),
+            host: host.into(),
+            headers: headers.clone(),
+            owner,
+            has_body,
+            directives,
+            rule,
+            entry: None,
+            sent: None,
+            requested: now,
+            epoch,
+            leader: None,
+            has_followed: false,
+        }
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            method: &self.method,
+            target: &self.target,
+            host: &self.host,
+            headers: &self.headers,
+            owner: self.owner,
+            has_body: self.has_body,
+            directives: self.directives,
+            rule: self.rule,
+        }
+    }
+
+    /// Whether something is to be looked at or waited for before it goes to the upstream.
+    pub(super) fn is_to_wait(&self) -> bool {
+        self.leader.is_none()
+    }
+
+    /// What follows from the upstream's answer.
+    fn after(&self, policy: &CachePolicy, received: Received<'_>) -> After {
+        let Some(sent) = &self.sent else { return After::PassOn(NotStored::Bypass) };
+        with_stored(self.entry.as_deref(), |stored| after_response(policy, &self.asked(), sent, stored, received))
+    }
+
+    /// Why it goes to the upstream.
+    fn forward(&self) -> Forward {
+        self.sent.as_ref().map_or(Forward::Bypass, |sent| sent.forward)
+    }
+
+    /// What the upstream is asked about a stored answer, if it is.
+    fn ask(&self) -> Option<&Ask> {
+        self.sent.as_ref()?.ask.as_ref()
+    }
+}
+
+/// An answer that is coming, with its body from the beginning, for a request that asked the same.
+pub(crate) struct Seat {
+    stored: Arc<Stored>,
+    reader: Reader,
+}
+
+/// Shows the stored answers of an entry to who decides; hardly ever are there several.
+fn with_stored<T>(entry: Option<&Entry>, decide: impl FnOnce(&[&Stored]) -> T) -> T {
+    match entry.map(|entry| &*entry.variants) {
+        None | Some([]) => decide(&[]),
+        Some([one]) => decide(&[&one.stored]),
+        Some(several) => decide(&several.iter().map(|variant| &variant.stored).collect::<Vec<_>>()),
+    }
+}
+
+impl Exchange<'_> {
+    /// The answer from store, if there is one that will do as it is. Else the cache knows from now on what was asked.
+    pub(super) fn from_store(&mut self) -> Option<Answer> {
+        let upstream = self.upstream;
+        let cache = upstream.cache.as_ref()?;
+        // A body that is collected goes elsewhere, and what becomes another protocol is no answer.
+        if self.has_sink() || self.head.headers().contains_key(UPGRADE) {
+            return None;
+        }
+        let target = self.head.uri().path_and_query().map_or("/", PathAndQuery::as_str);
+        let key = Key::new(upstream.name(), target);
+        let entry = cache.store.get(&key);
+        let headers = self.head.headers();
+        let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
+        let asked = Asked {
+            method: self.head.method(),
+            target,
+            host: &host,
+            headers,
+            owner: whose::owner(headers),
+            has_body: !matches!(self.body, Body::Empty),
+            directives: RequestDirectives::read(headers),
+            rule: cache.policy.rule(path(target)),
+        };
+        let now = upstream.clock.wall();
+        let looked = with_stored(entry.as_deref(), |stored| lookup(&cache.policy, &asked, stored, now));
+        if let (Lookup::Reuse(reuse), Some(found)) = (&looked, &entry)
+            && !upstream.observe
+        {
+            if let Some(conditions) = &reuse.revalidate {
+                let caching = Caching::new(&key, &asked, cache.store.epoch(), now);
+                self.ask_in_background(caching, found, reuse.index, conditions.clone());
+            }
+            let caching = || Box::new(Caching::new(&key, &asked, cache.store.epoch(), now));
+            if !is_at_hand(found, reuse) {
+                // It is looked at again where a file can be waited for.
+                self.caching = Some(caching());
+                return None;
+            }
+            return Some(self.reuse_at_once(found, reuse));
+        }
+        self.caching = Some(Box::new(Caching::new(&key, &asked, cache.store.epoch(), now)));
+        self.looked(looked, entry);
+        None
+    }
+
+    /// What has to be done before the request goes to the upstream: what is on file is looked at, and an equal request that is
+    /// under way is waited for.
+    pub(super) async fn before_sending(&mut self) -> Option<Answer> {
+        let upstream = self.upstream;
+        let (cache, caching) = (upstream.cache.as_ref()?, self.caching.as_mut()?);
+        let entry = cache.store.load(&caching.key, &cache.policy, caching.rule).await;
+        let is_known = match (&caching.entry, &entry) {
+            (Some(known), Some(entry)) => Arc::ptr_eq(known, entry),
+            (None, None) => caching.sent.is_some(),
+            _ => false,
+        };
+        if !is_known && let Some(answer) = self.look_at(entry).await {
+            return Some(answer);
+        }
+        if self.caching.as_ref().is_some_and(|caching| caching.sent.is_none()) {
+            return Some(self.refuse(Refusal::OnlyIfCached));
+        }
+        for _ in 0..LOOKS_MAX {
+            let caching = self.caching.as_mut()?;
+            let Some(sent) = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe) else {
+                return None;
+            };
+            let led = match cache.flights.join(caching.key.clone(), &caching.asked(), sent) {
+                Joined::Lead(leader) => Led::Lead(leader),
+                Joined::Alone => Led::Alone,
+                Joined::Follow(follower) => {
+                    caching.has_followed = true;
+                    self.story.waiting_since = Some(upstream.clock.now());
+                    let led = follower.wait(self.deadline).await;
+                    self.waited(true);
+                    led
+                }
+            };
+            match led {
+                Led::Shared(seat) => return self.share(seat),
+                Led::Alone => return None,
+                Led::TooLate => return Some(self.stopped(Stop::TotalTimeout { sent: false })),
+                Led::LookAgain => {
+                    if let Some(answer) = self.look_again().await {
+                        return Some(answer);
+                    }
+                }
+                Led::Lead(leader) => {
+                    // The one before may have stored its answer after this one has looked.
+                    if let Some(answer) = self.look_again().await {
+                        leader.stored();
+                        return Some(answer);
+                    }
+                    self.caching.as_mut()?.leader = Some(leader);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Answers with what another request has brought, if it is for this one too.
+    fn share(&mut self, seat: Seat) -> Option<Answer> {
+        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
+        let now = self.upstream.clock.wall();
+        let Lookup::Reuse(reuse) = lookup(&cache.policy, &caching.asked(), &[&seat.stored], now) else { return None };
+        let forward = caching.forward();
+        self.answer_from_seat(seat, &reuse, forward)
+    }
+
+    async fn look_again(&mut self) -> Option<Answer> {
+        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
+        let entry = cache.store.load(&caching.key, &cache.policy, caching.rule).await;
+        self.look_at(entry).await
+    }
+
+    /// Looks at what is stored now, once more.
+    async fn look_at(&mut self, mut entry: Option<Arc<Entry>>) -> Option<Answer> {
+        let cache = self.upstream.cache.as_ref()?;
+        loop {
+            let caching = self.caching.as_ref()?;
+            let now = self.upstream.clock.wall();
+            let looked = with_stored(entry.as_deref(), |stored| lookup(&cache.policy, &caching.asked(), stored, now));
+            let (reuse, found) = match (looked, entry) {
+                (Lookup::Reuse(reuse), Some(found)) if !self.upstream.observe => (reuse, found),
+                (looked, entry) => {
+                    self.looked(looked, entry);
+                    return None;
+                }
+            };
+            if let Some(conditions) = &reuse.revalidate {
+                let caching = Caching::new(&caching.key, &caching.asked(), cache.store.epoch(), now);
+                self.ask_in_background(caching, &found, reuse.index, conditions.clone());
+            }
+            let (key, how) = (caching.key.clone(), if caching.has_followed { Cached::Coalesced } else { Cached::Hit });
+            if let Some(answer) = self.reuse(&key, &found, &reuse, how).await {
+                return Some(answer);
+            }
+            // Its body is lost.
+            entry = None;
+        }
+    }
+
+    /// Notes how the request goes to the upstream. Where that is only observed it goes as it came.
+    fn looked(&mut self, looked: Lookup, entry: Option<Arc<Entry>>) {
+        let observe = self.upstream.observe;
+        if observe && matches!(looked, Lookup::Reuse(_)) {
+            self.story.observed = Some(Box::new(Observed::from_store()));
+        }
+        let Some(caching) = &mut self.caching else { return };
+        caching.entry = entry;
+        caching.sent = match looked {
+            Lookup::Send(send) if observe => Some(Send { ask: None, fallback: None, is_sharable: false, ..send }),
+            Lookup::Send(send) => Some(send),
+            Lookup::Unsatisfied if !observe => None,
+            Lookup::Unsatisfied | Lookup::Reuse(_) => Some(Send {
+                forward: Forward::Bypass,
+                ask: None,
+                fallback: None,
+                is_sharable: false,
+                may_store: !caching.directives.no_store,
+            }),
+        };
+    }
+
+    /// Notes that an attempt is about to be sent.
+    pub(super) fn note_sending(&mut self) {
+        let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
+        (caching.requested, caching.epoch) = (self.upstream.clock.wall(), cache.store.epoch());
+    }
+
+    /// Has the head ask about what is stored, in place of what the client asks about what it has.
+    pub(super) fn ask_about_stored(&mut self) {
+        let Some((caching, ask)) = self.caching.as_ref().and_then(|caching| Some((caching, caching.ask()?))) else {
+            return;
+        };
+        let headers = self.head.headers_mut();
+        ask.conditions.apply(headers);
+        let Some(Span { first, last }) = ask.missing else { return };
+        let part = caching.entry.as_ref().and_then(|entry| entry.variants.get(ask.index));
+        // Where there is no such tag the core does not ask for a rest.
+        let Some(tag) = part.and_then(|part| part.stored.headers.get(ETAG)) else { return };
+        let range = HeaderValue::try_from(format!("bytes={first}-{last}")).expect("digits are text");
+        headers.insert(RANGE, range);
+        headers.insert(IF_RANGE, tag.clone());
+    }
+
+    /// Has the head ask what the client asked again.
+    fn ask_as_client(&mut self) {
+        let Some(caching) = &mut self.caching else { return };
+        if let Some(sent) = &mut caching.sent {
+            sent.ask = None;
+        }
+        let headers = self.head.headers_mut();
+        for name in [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_RANGE, RANGE] {
+            headers.remove(&name);
+            for value in caching.headers.get_all(&name) {
+                headers.append(&name, value.clone());
+            }
+        }
+    }
+
+    /// There is no answer from the upstream: the one in store, though it is stale, if that is allowed.
+    pub(super) async fn stale_instead(&mut self, failure: Failure) -> Option<Answer> {
+        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_mut()?);
+        let leader = caching.leader.take();
+        let now = self.upstream.clock.wall();
+        let decide = |stored: &[&Stored]| {
+            after_failure(&cache.policy, &caching.asked(), caching.sent.as_ref()?, stored, failure, now)
+        };
+        let reuse = with_stored(caching.entry.as_deref(), decide);
+        if let Some(leader) = leader {
+            leader.failed();
+        }
+        let (reuse, key, entry) = (reuse?, caching.key.clone(), caching.entry.take()?);
+        let told = CacheStatus {
+            forward: Some(caching.forward()),
+            ttl: Some(reuse.ttl),
+            detail: reuse.stale,
+            ..CacheStatus::default()
+        };
+        self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await
+    }
+}
+
+/// Whether what is to be sent of an answer need not be read from a file first.
+fn is_at_hand(entry: &Entry, reuse: &Reuse) -> bool {
+    let has_no_body = matches!(reuse.shape, Shape::Head | Shape::NotModified | Shape::Unsatisfiable);
+    has_no_body || matches!(entry.variants[reuse.index].body, store::Body::Memory(_))
+}
+
+/// What of a target is its path.
+fn path(target: &str) -> &str {
+    target.split_once('?').map_or(target, |(path, _)| path)
+}

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Response, StatusCode};
+use sopan_core::cache;
+use sopan_core::lane::Refusal as Lane;
 use sopan_core::retry::{Outcome, Verdict, Why};
 
 use super::answer::{AnswerBody, Passing};
@@ -12,12 +14,30 @@ use super::feed::Feed;
 use super::story::Told;
 use super::tunnel::Tunnel;
 use super::turn::Stop;
-use super::{Answer, End, Exchange, Failed, Past};
+use super::{Answer, End, Exchange, Failed, GivenUp, Past};
 use crate::event::Attempted;
 use crate::refusal::Refusal;
 use crate::transport::{Conn, h1};
 
 impl Exchange<'_> {
+    /// There will be no answer from the upstream: a stored one is given, if it may be, or else the caller hears of that.
+    pub(super) async fn give_up(&mut self, why: GivenUp) -> Answer {
+        let failure = match &why {
+            GivenUp::Stopped(stop) => failure_of(*stop),
+            GivenUp::Failed(_) => Some(self.last_failure()),
+        };
+        if let Some(failure) = failure
+            && let Some(answer) = self.stale_instead(failure).await
+        {
+            self.refund_retry();
+            return answer;
+        }
+        match why {
+            GivenUp::Stopped(stop) => self.stopped(stop),
+            GivenUp::Failed(verdict) => self.fail(verdict),
+        }
+    }
+
     /// There is no turn, or no time for one: the failure in hand goes to the caller, if there is one.
     pub(super) fn stopped(&mut self, stop: Stop) -> Answer {
         let refusal = match stop {
@@ -56,7 +76,15 @@ impl Exchange<'_> {
         self.finish(refusal.response().map(Some), end)
     }
 
-    fn end(&self, verdict: Verdict) -> End {
+    /// What the failure of the last attempt means for what is stored.
+    fn last_failure(&self) -> cache::Failure {
+        match self.last().map(|failed| failed.outcome) {
+            Some(Outcome::Answered { .. }) => cache::Failure::NoToken,
+            _ => cache::Failure::Disconnected,
+        }
+    }
+
+    pub(super) fn end(&self, verdict: Verdict) -> End {
         match (verdict, self.last()) {
             (Verdict::GiveUp(why), Some(Failed { outcome, reason, failure })) => {
                 let status = match outcome {
@@ -103,6 +131,20 @@ impl Exchange<'_> {
             return self.switch(response, conn, end);
         }
         let named_by_connection = self.make_ours(&mut response);
+        let upstream = Arc::clone(self.upstream);
+        self.begin(response, end, |told| {
+            let feed = Feed::new(prefix, conn, turn, upstream, named_by_connection);
+            AnswerBody::Passing(Box::new(Passing::new(feed, told)))
+        })
+    }
+
+    /// The head of an answer whose body comes by and by, and what becomes of that.
+    pub(super) fn begin(
+        &mut self,
+        mut response: Response<()>,
+        end: End,
+        body: impl FnOnce(Told) -> AnswerBody,
+    ) -> Answer {
         self.story.tell(&mut response);
         let uri = std::mem::take(self.head.uri_mut());
         let told = Told {
@@ -111,9 +153,7 @@ impl Exchange<'_> {
             uri: self.original.take().map_or(uri, |original| *original),
         };
         self.story.is_told_later();
-        let feed = Feed::new(prefix, conn, turn, Arc::clone(self.upstream), named_by_connection);
-        let passing = Passing::new(feed, told);
-        Answer { response: response.map(|()| AnswerBody::Passing(Box::new(passing))), end, tunnel: None }
+        Answer { response: response.map(|()| body(told)), end, tunnel: None }
     }
 
     /// The upstream has switched protocols. That ends the exchange: what flows from here on is nobody's request.
@@ -126,6 +166,17 @@ impl Exchange<'_> {
         }
         let tunnel = Some(Tunnel::new(conn));
         Answer { tunnel, ..self.finish(response.map(|()| None), end) }
+    }
+}
+
+/// What it means for what is stored that there is no turn, or no time for one; nothing where it is the client's doing.
+fn failure_of(stop: Stop) -> Option<cache::Failure> {
+    match stop {
+        Stop::Body(_) => None,
+        Stop::Refused(Lane::BreakerOpen { .. }) | Stop::TotalTimeout { sent: true } => {
+            Some(cache::Failure::Disconnected)
+        }
+        Stop::Refused(_) | Stop::TotalTimeout { sent: false } => Some(cache::Failure::NoToken),
     }
 }
 

@@ -33,8 +33,7 @@ use crate::clock::Watchdog;
 use crate::transport::WireError;
 use crate::upstream::Upstream;
 use finish::Finish;
-#[allow(unused_imports, reason = "the exchange keeps nothing yet")]
-pub(crate) use kept::{Done, Keep, Spill, Whole};
+pub(crate) use kept::{Keep, Spill, Whole};
 use state::{Next, State};
 use stir::Stir;
 

@@ -104,6 +104,11 @@ impl Exchange<'_> {
         }
     }
 
+    /// The hop that the request came over.
+    pub(super) fn hop(&self) -> Option<&Hop> {
+        self.crossing.as_deref().map(|crossing| &crossing.hop)
+    }
+
     /// By what name the client knows sopan.
     pub(super) fn base(&self) -> Option<&HeaderValue> {
         self.crossing.as_deref()?.hop.base.as_ref()

@@ -68,7 +68,7 @@ impl Body {
 }
 
 impl Variant {
-    pub(super) fn new(id: u64, mut stored: Stored, body: Body) -> Arc<Self> {
+    pub(crate) fn new(id: u64, mut stored: Stored, body: Body) -> Arc<Self> {
         stored.headers = compact(&stored.headers);
         let selecting: usize = stored.selecting.fields.iter().map(|(name, value)| field_weight(name, value)).sum();
         let lines: usize =
@@ -78,7 +78,7 @@ impl Variant {
     }
 
     /// The same with another head.
-    pub(super) fn with_head(&self, stored: Stored) -> Arc<Self> {
+    pub(crate) fn with_head(&self, stored: Stored) -> Arc<Self> {
         Self::new(self.id, stored, self.body.clone())
     }
 

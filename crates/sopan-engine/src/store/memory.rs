@@ -52,6 +52,11 @@ impl Memory {
         (self.bytes_max / SHARE).saturating_sub(KEY_BYTES + key.as_bytes().len() as u64)
     }
 
+    /// The largest body that an entry can have, whatever its head.
+    pub(super) fn body_max(&self) -> u64 {
+        self.bytes_max / SHARE
+    }
+
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
         self.map.get(key)
     }

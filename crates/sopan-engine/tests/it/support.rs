@@ -27,7 +27,7 @@ use sopan_engine::event::{Attempted, Event, Observed, Observer};
 use sopan_engine::exchange::{self, Answer, End, Hop, Inbound};
 use sopan_engine::jitter::Jitter;
 use sopan_engine::refusal::Refusal;
-use sopan_engine::{Dial, Settings, StateHandle, Surroundings, Target, Upstream};
+use sopan_engine::{Cache, CacheSettings, Dial, Settings, StateHandle, Surroundings, Target, Upstream};
 use sopan_fake::script;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -120,6 +120,8 @@ impl Bench {
             observer: Arc::clone(&seen) as _,
             dial: Some(dial.unwrap_or_else(|| Arc::clone(&lines) as _)),
             state,
+            // Of no effect where the settings have no policy for it.
+            cache: Some(Cache::open(&CacheSettings::default()).unwrap()),
         };
         let mut settings = settings();
         change(&mut settings);

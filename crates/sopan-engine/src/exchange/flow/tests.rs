@@ -1,222 +1,22 @@
-use std::io;
+mod place;
+
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::SystemTime;
 
-use http::{Method, Request, Uri};
+use http::{Method, Uri};
 use http_body::Body as _;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use sopan_core::cache;
-use sopan_core::lane::Visit;
-use sopan_core::queue::{ClientId, Entry};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::super::answer::{AnswerBody, Sharing};
 use super::super::story::{Story, Told};
 use super::kept::Done;
 use super::*;
-use crate::body::AttemptBody;
 use crate::budget::ByteBudget;
-use crate::clock::Clock;
 use crate::coalesce::{Flights, Joined, Led};
-use crate::dispatcher::Entered;
-use crate::event::{Attempted, Event, Observer};
-use crate::jitter::Jitter;
-use crate::transport::{Conn, Wanted};
-use crate::{Dial, Settings, Stream, Surroundings, Target};
-
-const SECOND: Duration = Duration::from_secs(1);
-/// What a connection holds on the way.
-const PIPE_BYTES: usize = 64 * 1024;
-const KIB: u64 = 1024;
-
-/// Bytes of which each says where it is.
-fn noise(length: u64) -> Vec<u8> {
-    (0..length).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 13) as u8).collect()
-}
-
-/// What observers were told: bytes, and whether that was whole.
-#[derive(Debug, Default)]
-struct Ends(Mutex<Vec<(u64, bool)>>);
-
-impl Observer for Ends {
-    fn attempted(&self, _: Attempted<'_>) {}
-
-    fn ended(&self, event: &Event<'_>) {
-        self.0.lock().push((event.bytes, event.whole));
-    }
-}
-
-/// Makes pipes, and keeps their other ends.
-#[derive(Debug, Default)]
-struct Pipes(Mutex<Vec<DuplexStream>>);
-
-impl Dial for Pipes {
-    fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
-        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
-        self.0.lock().push(theirs);
-        Box::pin(async { Ok(Stream::Other(Box::new(ours))) })
-    }
-}
-
-/// An upstream, played by hand.
-struct Place {
-    pipes: Arc<Pipes>,
-    upstream: Arc<Upstream>,
-    ends: Arc<Ends>,
-    budget: Arc<ByteBudget>,
-    /// The bodies that were handed on.
-    whole: Arc<Mutex<Vec<Bytes>>>,
-}
-
-impl Place {
-    fn new() -> Self {
-        let settings = Settings::new(Target::parse("http://upstream.test").unwrap());
-        let (ends, pipes) = (Arc::<Ends>::default(), Arc::<Pipes>::default());
-        let around = Surroundings {
-            clock: Clock::paused(SystemTime::UNIX_EPOCH),
-            jitter: Jitter::seeded(1),
-            observer: Arc::clone(&ends) as _,
-            dial: Some(Arc::clone(&pipes) as _),
-            ..Surroundings::default()
-        };
-        let (upstream, _) = Upstream::start(settings, around).unwrap();
-        Self { pipes, upstream, ends, budget: Arc::new(ByteBudget::new(64 << 20)), whole: Arc::default() }
-    }
-
-    /// An answer with this head, and the other end of its connection.
-    async fn answer(&self, head: &str) -> (Feed, DuplexStream) {
-        let wanted = Wanted { fresh: true, switches: false };
-        let mut conn = self.upstream.transport.connection(wanted, None).await.unwrap();
-        let mut theirs = self.pipes.0.lock().pop().unwrap();
-        theirs.write_all(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n").as_bytes()).await.unwrap();
-        let Conn::Http1(http_1) = &mut *conn else { panic!("it is HTTP/2") };
-        let request = Request::get("/").body(()).unwrap();
-        http_1.send(&request, AttemptBody::Empty, None, |_| {}).await.map_err(|lost| lost.error).unwrap();
-        let (client, since) = (ClientId(1), self.upstream.clock.now());
-        let entry = Entry { client, weight: 1, arrival: 0, cost: 1, bytes: 0, since, deadline: None };
-        let Entered::Go(turn) = self.upstream.dispatcher.enter(entry, Visit::First, Visit::First) else {
-            panic!("it waits")
-        };
-        (Feed::new(None, conn, turn, Arc::clone(&self.upstream), Vec::new()), theirs)
-    }
-
-    fn keep(&self) -> Keep {
-        let whole = Arc::clone(&self.whole);
-        let done: Done = Box::new(move |body| match body {
-            Whole::Memory(bytes) => whole.lock().push(bytes),
-            Whole::Spilled(spill) => spill.finish(),
-        });
-        let budget = Arc::clone(&self.budget);
-        Keep { entry_bytes_max: 8 << 20, memory_bytes_max: 8 << 20, budget, spill: None, done }
-    }
-
-    async fn flow(&self, head: &str, keep: Option<Keep>) -> (Flow, Reader, DuplexStream) {
-        let (feed, theirs) = self.answer(head).await;
-        let (flow, reader) = Flow::new(feed, keep);
-        (flow, reader, theirs)
-    }
-
-    fn handed_on(&self) -> Vec<Bytes> {
-        self.whole.lock().clone()
-    }
-
-    /// Nothing is held for a body any more.
-    #[track_caller]
-    fn is_at_rest(&self) {
-        assert_eq!((self.budget.used(), self.upstream.snapshot().in_flight), (0, 0), "bytes of the budget, in flight");
-    }
-}
-
-/// How far a reader came, and how it ended.
-#[derive(Default)]
-struct Read {
-    bytes: Vec<u8>,
-    trailers: Option<http::HeaderMap>,
-    end: Option<Result<(), AnswerError>>,
-}
-
-impl Read {
-    /// Takes all that is here; answers whether it has ended.
-    fn take(&mut self, reader: &mut Reader, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            match ready!(reader.poll_frame(cx)) {
-                None => self.end = Some(Ok(())),
-                Some(Err(error)) => self.end = Some(Err(error)),
-                Some(Ok(frame)) => {
-                    match frame.into_data() {
-                        Ok(data) => self.bytes.extend_from_slice(&data),
-                        Err(frame) => self.trailers = frame.into_trailers().ok(),
-                    }
-                    continue;
-                }
-            }
-            return Poll::Ready(());
-        }
-    }
-
-    #[track_caller]
-    fn is(&self, body: &[u8]) {
-        assert!(matches!(self.end, Some(Ok(()))), "{:?} after {} bytes", self.end, self.bytes.len());
-        assert!(self.bytes == body, "{} bytes instead of {}", self.bytes.len(), body.len());
-    }
-
-    #[track_caller]
-    fn broke_off(&self, begins: &[u8], why: &str) {
-        let error = self.end.as_ref().and_then(|end| end.as_ref().err()).map(ToString::to_string);
-        assert_eq!((error.as_deref(), self.bytes.len()), (Some(why), begins.len()));
-        assert!(self.bytes == begins);
-    }
-}
-
-async fn read(mut reader: Reader) -> Read {
-    let mut read = Read::default();
-    std::future::poll_fn(|cx| read.take(&mut reader, cx)).await;
-    read
-}
-
-/// What is here now, without anybody who would be woken.
-fn here(reader: &mut Reader) -> Read {
-    let mut read = Read::default();
-    let _ = read.take(reader, &mut Context::from_waker(Waker::noop()));
-    read
-}
-
-/// One frame, if there is one.
-fn frame(reader: &mut Reader) -> Option<Bytes> {
-    match reader.poll_frame(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Some(Ok(frame))) => frame.into_data().ok(),
-        _ => None,
-    }
-}
-
-/// Sends a body, in the background, and keeps the connection.
-fn pour(mut theirs: DuplexStream, body: Vec<u8>) -> tokio::task::JoinHandle<DuplexStream> {
-    tokio::spawn(async move {
-        // Who has left need not take it.
-        let _ = theirs.write_all(&body).await;
-        theirs
-    })
-}
-
-async fn settled() {
-    for _ in 0..200 {
-        tokio::task::yield_now().await;
-    }
-}
-
-fn length(bytes: u64) -> String {
-    format!("Content-Length: {bytes}")
-}
-
-fn chunked(body: &[u8], trailers: &str) -> Vec<u8> {
-    let chunks = body.chunks(10_000).flat_map(|chunk| {
-        let head = format!("{:x}\r\n", chunk.len());
-        [head.as_bytes(), chunk, b"\r\n"].concat()
-    });
-    chunks.chain(format!("0\r\n{trailers}\r\n").into_bytes()).collect()
-}
+use place::{KIB, Meanwhile, Place, Read, SECOND, chunked, frame, here, length, noise, pour, read, settled};
 
 #[tokio::test(start_paused = true)]
 async fn five_hundred_readers_get_the_body_that_the_store_gets() {
@@ -341,6 +141,84 @@ async fn nobody_depends_on_the_reader_that_asked_last() {
     place.is_at_rest();
 }
 
+/// What comes between a look and the wait for more is not waited for.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_what_has_come_since_it_looked() {
+    let place = Place::new();
+    let (flow, mut first, mut theirs) = place.flow(&length(9), None).await;
+    let mut second = flow.reader().unwrap();
+    theirs.write_all(b"hello").await.unwrap();
+    assert_eq!(frame(&mut first).unwrap(), "hello");
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(second.flow.poll_more(second.number, &mut second.timer, &mut cx).is_ready());
+    drop(theirs);
+    assert!(matches!(here(&mut first).end, Some(Err(AnswerError::Broken(_)))));
+    assert!(first.flow.poll_more(first.number, &mut first.timer, &mut cx).is_ready());
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// A reader that comes while another asks, with what has happened to it since.
+struct Second {
+    reader: Arc<Mutex<Option<Reader>>>,
+    woken: Arc<Woken>,
+}
+
+impl Second {
+    fn comes(flow: &Flow, meanwhile: &Mutex<Option<Meanwhile>>, stirs: bool) -> Self {
+        let (reader, woken) = (Arc::<Mutex<_>>::default(), Arc::<Woken>::default());
+        let (mut second, waker) = (flow.reader().unwrap(), Waker::from(Arc::clone(&woken)));
+        let (out, told) = (Arc::clone(&reader), Arc::clone(&woken));
+        *meanwhile.lock() = Some(Box::new(move |cx: &mut Context<'_>| {
+            if stirs {
+                cx.waker().wake_by_ref();
+            }
+            assert!(second.poll_frame(&mut Context::from_waker(&waker)).is_pending());
+            assert_eq!(told.0.load(SeqCst), 0);
+            *out.lock() = Some(second);
+        }));
+        Self { reader, woken }
+    }
+
+    fn woken(&self) -> usize {
+        self.woken.0.load(SeqCst)
+    }
+
+    fn reader(&self) -> Reader {
+        self.reader.lock().take().unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_while_another_asks_is_told_to_ask_again() {
+    let (place, meanwhile) = (Place::new(), Arc::default());
+    let (flow, mut first, mut theirs) = place.stirring(&length(9), Arc::clone(&meanwhile)).await;
+    let second = Second::comes(&flow, &meanwhile, true);
+    assert!(frame(&mut first).is_none());
+    assert_eq!(second.woken(), 1);
+    theirs.write_all(b"hello").await.unwrap();
+    assert_eq!(frame(&mut second.reader()).unwrap(), "hello");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_sees_to_the_silence_when_the_one_leaves_that_did() {
+    let (place, meanwhile) = (Place::new(), Arc::default());
+    let (flow, mut first, _theirs) = place.stirring(&length(9), Arc::clone(&meanwhile)).await;
+    let second = Second::comes(&flow, &meanwhile, false);
+    assert!(frame(&mut first).is_none());
+    assert_eq!(second.woken(), 0);
+    drop(first);
+    assert_eq!(second.woken(), 1);
+    read(second.reader()).await.broke_off(b"", "the upstream fell silent in the middle of its answer");
+}
+
 /// What is too large, or for which there is no room, is read through a window; and the same where nothing is kept at all.
 #[tokio::test(start_paused = true)]
 async fn readers_of_what_is_not_kept_share_a_window() {
@@ -349,20 +227,14 @@ async fn readers_of_what_is_not_kept_share_a_window() {
     let body = noise(total);
     let small = |place: &Place| Keep { entry_bytes_max: 1_000 * KIB, ..place.keep() };
     let poor = |place: &Place| Keep { budget: Arc::new(ByteBudget::new(1_000 * KIB)), ..place.keep() };
-    for (head, keep) in [
-        (length(total), None),
-        (length(total), Some(small(&place))),
-        ("Transfer-Encoding: chunked".to_owned(), Some(small(&place))),
-        (length(total), Some(poor(&place))),
+    // `kept`: how much is kept, and so may be read at any pace, before it turns out to be too much.
+    for (head, keep, kept) in [
+        (length(total), None, 0),
+        (length(total), Some(small(&place)), 0),
+        ("Transfer-Encoding: chunked".to_owned(), Some(small(&place)), 1_000 * KIB),
+        (length(total), Some(poor(&place)), 1_000 * KIB),
     ] {
         let budget = keep.as_ref().map(|keep| Arc::clone(&keep.budget));
-        let kept = if keep.is_some() && head != length(total)
-            || budget.as_ref().is_some_and(|b| !Arc::ptr_eq(b, &place.budget))
-        {
-            1_000 * KIB
-        } else {
-            0
-        };
         let (flow, mut slow, theirs) = place.flow(&head, keep).await;
         let sent = if head == length(total) { body.clone() } else { chunked(&body, "") };
         let pouring = pour(theirs, sent);

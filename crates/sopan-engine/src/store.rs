@@ -37,7 +37,6 @@ use key::Scope;
 use load::Loads;
 use memory::Memory;
 pub(crate) use read::BodyReader;
-pub(crate) use spill::SpilledAnswer;
 
 /// How large a cache is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -295,7 +294,7 @@ impl Cache {
             entry = Entry { is_whole: self.disk.is_none(), ..entry.without(&[new.id]) };
         }
         match &self.disk {
-            None => _ = entry.trim(weight_max),
+            None => entry.trim(weight_max),
             // From where it comes when it is asked for.
             Some(_) if entry.weight > weight_max => entry = Entry::default(),
             Some(_) => {}

@@ -20,6 +20,7 @@ mod writer;
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -123,7 +124,7 @@ impl Disk {
     pub(super) fn open(settings: &DiskSettings) -> Result<Self, CacheError> {
         let shared = Arc::new(place::open(settings)?);
         let thread = Arc::clone(&shared);
-        let writer = std::thread::Builder::new().name("cache".to_owned()).spawn(move || Writer::new(&thread).run());
+        let writer = std::thread::Builder::new().name("cache".to_owned()).spawn(move || thread.write());
         let failed = |error| CacheError::Directory { directory: settings.directory.clone(), error };
         Ok(Self { shared, writer: Mutex::new(Some(writer.map_err(failed)?)) })
     }
@@ -322,6 +323,17 @@ impl Reading {
 }
 
 impl Shared {
+    /// Writes until it is closed. Should that fail for a mistake of ours, nobody waits for the thread, and what could not be
+    /// removed is not there for the next process.
+    fn write(&self) {
+        if catch_unwind(AssertUnwindSafe(|| Writer::new(self).run())).is_err() {
+            *self.index.write() = None;
+            // What is left to do is to warn, which a panic has done.
+            let _ = place::throw_away(&self.directory);
+            self.queue.abandon();
+        }
+    }
+
     fn answer(&self, found: index::Found) -> Read {
         let body = match found.body {
             Some(body) => ReadBody::Here(body),

@@ -467,30 +467,76 @@ fn a_bound_that_was_lowered_is_kept_to_from_the_start() {
 
 #[test]
 fn nothing_is_lost_or_brought_back_between_readers_of_the_disk_and_changes() {
-    let (_dir, path) = place();
-    // No entry lies in memory, so that each is read from the disk each time.
-    let disk = settings(&path).disk;
-    let cache = Cache::open(&CacheSettings { memory_bytes: 0, disk }).unwrap();
-    thread::scope(|scope| {
-        for t in 0..3_u64 {
-            let cache = &cache;
-            scope.spawn(move || {
-                let key = key(&format!("/{t}"));
-                for i in 0..60 {
-                    if i % 10 == 9 {
-                        wait(cache.invalidate(&key));
-                        assert!(versions(cache, &key).is_empty());
-                    } else {
-                        assert!(put(cache, &key, &format!("h{}", i % 3), i, 100));
-                        let found = versions(cache, &key);
-                        let since = i / 10 * 10;
-                        let expected: Vec<_> = (since.max(i.saturating_sub(2))..=i).collect();
-                        assert_eq!(found, expected);
-                    }
-                }
-            });
+    // Without memory each reading is one of the disk; with it what was read is kept.
+    for memory_bytes in [0, 1 << 20] {
+        let (_dir, path) = place();
+        let cache = Cache::open(&CacheSettings { memory_bytes, ..settings(&path) }).unwrap();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let owners: Vec<_> = (0..2)
+                .map(|t| {
+                    let (cache, is_over) = (&cache, &is_over);
+                    scope.spawn(move || {
+                        while !is_over.load(Relaxed) {
+                            load(cache, &key(&format!("/{t}")));
+                        }
+                    });
+                    scope.spawn(move || change_and_look(cache, &key(&format!("/{t}"))))
+                })
+                .collect();
+            let done: Vec<_> = owners.into_iter().map(|owner| owner.join()).collect();
+            is_over.store(true, Relaxed);
+            done.into_iter().for_each(|done| done.unwrap());
+        });
+    }
+}
+
+/// Changes what is stored for a key, again and again, and looks whether it is what it was changed to.
+fn change_and_look(cache: &Cache, key: &Key) {
+    let mut expected: Vec<(u64, u64)> = Vec::new();
+    for version in 0..150 {
+        match version % 7 {
+            6 => {
+                wait(cache.invalidate(key));
+                expected.clear();
+            }
+            3 => {
+                let first = load(cache, key).variants[0].id;
+                cache.forget(key, &[first]);
+                expected.remove(0);
+            }
+            _ => {
+                let host = version % 3;
+                assert!(put(cache, key, &host.to_string(), version, 100));
+                expected.retain(|(known, _)| *known != host);
+                expected.push((host, version));
+            }
         }
-    });
+        let expected: Vec<_> = expected.iter().map(|(_, version)| *version).collect();
+        assert_eq!(versions(cache, key), expected, "{version}");
+    }
+}
+
+#[test]
+fn what_changes_while_it_is_read_is_read_again() {
+    let (_dir, path) = place();
+    let cache = Cache::open(&CacheSettings { memory_bytes: 0, ..settings(&path) }).unwrap();
+    let key = key("/a");
+    for round in 0..30 {
+        put(&cache, &key, "a", round, 10);
+        put(&cache, &key, "b", round, 10);
+        let first = load(&cache, &key).variants[0].id;
+        // Neither the one who reads nor the one who writes gets on until both are to be seen.
+        let index = cache.disk.as_ref().unwrap().shared.index.write();
+        thread::scope(|scope| {
+            let loading = scope.spawn(|| load(&cache, &key));
+            (0..2_000).for_each(|_| thread::yield_now());
+            cache.forget(&key, &[first]);
+            drop(index);
+            let loaded = loading.join().unwrap();
+            assert!(loaded.variants.iter().all(|variant| variant.id != first), "{round}");
+        });
+    }
 }
 
 #[test]
@@ -534,4 +580,9 @@ fn a_line_that_is_full_refuses_what_is_to_be_stored_and_never_what_is_to_go() {
     assert!(batch.changes[..2].iter().all(|change| matches!(change.what, What::Purge(Scope::All))));
     assert!(batch.changes[0].waiter.as_ref().is_some_and(|known| Arc::ptr_eq(known, &waiter)));
     assert!(queue.is_pending(&key("/none")) && queue.store(put(0)));
+    // Nobody waits for what nobody will do.
+    queue.abandon();
+    assert!(!queue.is_pending(&key("/0")) && queue.wait_settled(&key("/0")) && !queue.store(put(0)));
+    queue.remove(What::Forget { key: key("/0") }, Some(Arc::clone(&waiter)));
+    assert_eq!(waiter.wait(), Some(0));
 }

@@ -1,4 +1,5 @@
-//! The core's decisions, timed: bucket, queue, Retry-After, and a request's way through a lane where nobody waits.
+//! The core's decisions, timed: bucket, queue, Retry-After, a request's way through a lane where nobody waits, and the look
+//! for an answer in store.
 //!
 //! `cargo bench -p sopan-core`. Compare with a run of your own machine only.
 
@@ -6,11 +7,13 @@ use std::hint::black_box;
 use std::time::{Duration, UNIX_EPOCH};
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use sopan_core::breaker::{Breaker, Health};
 use sopan_core::bucket::{Bucket, Take};
+use sopan_core::cache::{Asked, Lookup, Received, Stored, Times, lookup};
 use sopan_core::hints::{Reader, retry_after};
 use sopan_core::lane::{Enter, Lane, Visit};
-use sopan_core::policy::{BreakerPolicy, LanePolicy, Limit, Margin};
+use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, Limit, Margin};
 use sopan_core::queue::{ClientId, Entry, Queue};
 use sopan_core::retry::Budget;
 use sopan_core::time::Instant;
@@ -90,5 +93,34 @@ fn lane(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, bucket, queue, retry_after, lane);
+fn cache(c: &mut Criterion) {
+    let policy = CachePolicy::default();
+    let noon = UNIX_EPOCH + Duration::from_secs(1_792_584_000);
+    let fields = |lines: &[(&'static str, &'static str)]| {
+        lines.iter().map(|(name, value)| (name.parse().expect("a name"), HeaderValue::from_static(value))).collect()
+    };
+    let request: HeaderMap = fields(&[
+        ("user-agent", "curl/8.14.1"),
+        ("accept", "*/*"),
+        ("accept-encoding", "gzip, br"),
+        ("accept-language", "en, de"),
+    ]);
+    let times = Times { requested: noon, received: noon };
+    for (name, vary) in [("without Vary", None), ("with Vary", Some(("vary", "accept-encoding, accept-language")))] {
+        let mut lines = vec![("cache-control", "max-age=60"), ("etag", "\"v1\"")];
+        lines.extend(vary);
+        let headers: HeaderMap = fields(&lines);
+        let ask = || Asked::new(&policy, &Method::GET, "/v1/orders?page=2", b"api.example.com", &request);
+        let received = Received { status: StatusCode::OK, headers: &headers, times };
+        let stored = Stored::of(&policy, &ask(), received).expect("it is fresh");
+        c.bench_function(&format!("cache: read a request and find a fresh answer, {name}"), |b| {
+            b.iter(|| {
+                let found = lookup(&policy, &black_box(ask()), &[&stored], noon + Duration::from_secs(1));
+                assert!(matches!(found, Lookup::Reuse(_)));
+            });
+        });
+    }
+}
+
+criterion_group!(benches, bucket, queue, retry_after, lane, cache);
 criterion_main!(benches);

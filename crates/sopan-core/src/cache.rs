@@ -19,11 +19,19 @@ pub mod status;
 pub mod vary;
 
 mod after;
+mod choose;
 mod codec;
+mod keep;
+mod list;
 mod lookup;
+mod shape;
+mod standing;
 mod stored;
 mod values;
 
 pub use after::{After, Failure, Received, after_failure, after_response};
 pub use lookup::{Ask, Lookup, Reuse, Send, Shape, lookup};
 pub use stored::{Asked, Extent, NotStored, Owner, Stored, Times};
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ mod limit;
 mod retry;
 
 pub use breaker::BreakerPolicy;
-pub use cache::{CachePolicy, PATHS_MAX, PathRule, PathTreatment, Revalidate};
+pub use cache::{CachePolicy, PATHS_MAX, PathRule, PathRuleError, PathTreatment, Revalidate};
 pub use duration::{DurationError, parse_duration, show_duration};
 pub use error::{Allowed, PolicyError};
 pub use lane::{LIMITS_MAX, LanePolicy};

@@ -12,7 +12,7 @@ use sopan_core::breaker::Breaker;
 use sopan_core::headers::{Elsewhere, ForwardedPolicy, rewrite_links};
 use sopan_core::lane::shadow::Shadow;
 use sopan_core::lane::{Lane, Snapshot};
-use sopan_core::policy::{BreakerPolicy, LanePolicy, PolicyError, RetryPolicy};
+use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, PolicyError, RetryPolicy};
 use sopan_core::retry::Budget;
 
 use crate::body::Bounds;
@@ -44,6 +44,8 @@ pub struct Settings {
     pub breaker: BreakerPolicy,
     /// When a request is sent again.
     pub retry: RetryPolicy,
+    /// Which of its answers are stored and given again; default none.
+    pub cache: Option<CachePolicy>,
     /// The longest that connecting may take, TLS included; default 5 s.
     pub connect_timeout: Duration,
     /// How long a connection is kept idle, and how long a body may be silent; default 60 s.
@@ -77,6 +79,7 @@ impl Settings {
             lane: LanePolicy::default(),
             breaker: BreakerPolicy::default(),
             retry: RetryPolicy::default(),
+            cache: None,
             connect_timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(60),
             waits_count: true,
@@ -92,7 +95,9 @@ impl Settings {
     /// Everything that is outside of what is allowed.
     fn wrong(&self) -> Vec<String> {
         let policies = [self.lane.validate(), self.retry.validate(), self.breaker.validate()];
-        let wrong = policies.into_iter().filter_map(Result::err).flatten().map(|e: PolicyError| e.to_string());
+        let cache = self.cache.as_ref().map(CachePolicy::validate);
+        let wrong =
+            policies.into_iter().chain(cache).filter_map(Result::err).flatten().map(|e: PolicyError| e.to_string());
         let times = [("connect_timeout", self.connect_timeout), ("idle_timeout", self.idle_timeout)];
         let zero = times.into_iter().filter(|(_, time)| time.is_zero());
         let wrong = wrong.chain(zero.map(|(key, _)| format!("{key} is zero; allowed is more than zero")));

@@ -36,6 +36,8 @@ pub(crate) use problem::{Place, Problem, Wrong};
 pub(crate) use resolve::Resolved;
 pub(crate) use route::Route;
 pub(crate) use schema::schema;
+#[cfg(test)]
+pub(crate) use serve::Store;
 pub(crate) use serve::{ClientBy, Loaded, Serve, Served, load, serve};
 pub(crate) use setting::{Kind, Rank, Section, Setting};
 pub(crate) use table::{GROUPS, settings};

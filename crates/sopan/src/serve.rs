@@ -160,7 +160,10 @@ fn settings_of(served: &config::Served, all: &[config::Served]) -> Settings {
 fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstream>]) {
     let listen = format!("http://{listening}");
     let admin = settings.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}"));
-    tracing::info!(listen, admin, version = version::short(), "listening on {listen}; admin {admin}");
+    let is_cached = settings.upstreams.iter().any(|served| served.settings.cache.is_some());
+    let store = is_cached.then(|| settings.store.to_string());
+    let cache = store.as_ref().map_or_else(String::new, |store| format!("; cache {store}"));
+    tracing::info!(listen, admin, store, version = version::short(), "listening on {listen}; admin {admin}{cache}");
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();

@@ -1,4 +1,7 @@
 //! What is known of a request, and of an answer in store, as far as the cache is concerned.
+//!
+//! These are facts only. Which answers are stored, and what of them, is for [`keep`](super::keep) to say; which are used, for
+//! [`lookup`](super::lookup()).
 
 use std::fmt;
 use std::time::SystemTime;
@@ -8,8 +11,9 @@ use http::{HeaderMap, Method, StatusCode};
 use super::directives::{RequestDirectives, ResponseDirectives};
 use super::freshness::Freshness;
 use super::range::Part;
+use super::standing::Standing;
 use super::vary::Selecting;
-use crate::policy::PathTreatment;
+use crate::policy::{CachePolicy, PathTreatment};
 
 /// Whose an answer is alone: a digest of the secrets that the request for it had.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,6 +44,23 @@ pub struct Asked<'a> {
     pub directives: RequestDirectives,
     /// What holds for its path.
     pub rule: Option<PathTreatment>,
+}
+
+impl<'a> Asked<'a> {
+    /// A request without a body and without a secret of its own; what it says of caches, and what holds for its path, is
+    /// looked up. `host` is in lower case.
+    pub fn new(
+        policy: &CachePolicy,
+        method: &'a Method,
+        target: &'a str,
+        host: &'a [u8],
+        headers: &'a HeaderMap,
+    ) -> Self {
+        let path = target.split_once('?').map_or(target, |(path, _)| path);
+        let directives = RequestDirectives::read(headers);
+        let rule = policy.rule(path);
+        Self { method, target, host, headers, owner: None, has_body: false, directives, rule }
+    }
 }
 
 /// When an answer was asked for and came, by the calendar, which a restart does not set back.
@@ -111,6 +132,11 @@ pub enum NotStored {
 }
 
 impl Stored {
+    /// For how long it is fresh still, in whole seconds; below 0 where it is not.
+    pub fn ttl(&self, now: SystemTime) -> i64 {
+        Standing::of(self, now).ttl()
+    }
+
     /// Whether a request with a secret of another owner, or none, may be given it.
     pub fn is_for_owner(&self, asked: &Asked<'_>) -> bool {
         self.owner.is_none() || self.owner == asked.owner

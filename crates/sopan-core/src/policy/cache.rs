@@ -8,6 +8,10 @@ use super::PolicyError;
 use super::duration::show_duration;
 use super::error::{Allowed, Checks};
 
+mod rule;
+
+pub use rule::{PathRule, PathRuleError, PathTreatment};
+
 /// More fields of a cache's own than this are a mistake.
 const TARGETED_MAX: usize = 10;
 /// More rules for paths than this belong into upstreams of their own.
@@ -56,26 +60,6 @@ pub enum Revalidate {
     Always,
 }
 
-/// What holds for the paths below one, in place of what holds for the upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathRule {
-    /// As clients ask for it, whole segments, such as `/v2/live`.
-    pub path: String,
-    /// What becomes of requests for it.
-    pub treatment: PathTreatment,
-}
-
-/// What becomes of requests for a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathTreatment {
-    /// The cache has no part in them.
-    Bypass,
-    /// A `default_ttl` of its own.
-    DefaultTtl(Duration),
-    /// A `revalidate` of its own.
-    Revalidate(Revalidate),
-}
-
 impl Default for CachePolicy {
     fn default() -> Self {
         Self {
@@ -108,8 +92,8 @@ impl CachePolicy {
         checks.require(
             self.targeted.len() <= TARGETED_MAX,
             "targeted",
-            format!("{} fields", self.targeted.len()),
-            format!("at most {TARGETED_MAX}"),
+            format!("{} of them", self.targeted.len()),
+            format!("up to {TARGETED_MAX}"),
         );
         checks.require(
             self.stale_max >= self.stale_if_error,
@@ -121,18 +105,66 @@ impl CachePolicy {
         checks.require(
             self.paths.len() <= PATHS_MAX,
             "paths",
-            format!("{} rules", self.paths.len()),
-            format!("at most {PATHS_MAX}"),
+            format!("{} of them", self.paths.len()),
+            format!("up to {PATHS_MAX}"),
         );
         checks.finish()
     }
 
     /// The rule for a path, if there is one: that of the longest beginning in whole segments.
     pub fn rule(&self, path: &str) -> Option<PathTreatment> {
-        let fits = |rule: &&PathRule| {
-            let rest = path.strip_prefix(rule.path.trim_end_matches('/'));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        self.paths.iter().filter(fits).max_by_key(|rule| rule.path.len()).map(|rule| rule.treatment)
+        self.paths.iter().filter(|rule| rule.is_for(path)).max_by_key(|rule| rule.path.len()).map(|rule| rule.treatment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut CachePolicy), expected: &[&str]) {
+        let mut policy = CachePolicy::default();
+        change(&mut policy);
+        let told: Vec<_> = policy.validate().err().unwrap_or_default().iter().map(ToString::to_string).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_is_outside_of_what_is_allowed_is_told() {
+        let day = Duration::from_secs(86_400);
+        let rule = || "/x bypass".parse::<PathRule>().unwrap();
+        check(|_| {}, &[]);
+        check(
+            |policy| policy.default_ttl = Some(Duration::ZERO),
+            &["default_ttl is 0s; allowed is more than zero, or none"],
+        );
+        check(|policy| policy.targeted = vec![HeaderName::from_static("x-cache"); 10], &[]);
+        check(
+            |policy| policy.targeted = vec![HeaderName::from_static("x-cache"); 11],
+            &["targeted is 11 of them; allowed is up to 10"],
+        );
+        check(|policy| policy.stale_if_error = day, &[]);
+        check(|policy| policy.stale_if_error = 2 * day, &["stale_max is 1d; allowed is stale_if_error (2d) or more"]);
+        check(|policy| policy.entry_bytes_max = 0, &["entry_bytes_max is 0; allowed is 1 or more"]);
+        check(|policy| policy.paths = vec![rule(); 101], &["paths is 101 of them; allowed is up to 100"]);
+    }
+
+    #[test]
+    fn of_several_rules_the_longest_counts() {
+        let rules = ["/v2 revalidate always", "/v2/live bypass", "/v2/live/archive default-ttl 1d"];
+        let paths = rules.map(|rule| rule.parse().unwrap()).to_vec();
+        let policy = CachePolicy { paths, ..CachePolicy::default() };
+        for (path, expected) in [
+            ("/v2", Some("revalidate always")),
+            ("/v2/lives", Some("revalidate always")),
+            ("/v2/live", Some("bypass")),
+            ("/v2/live/", Some("bypass")),
+            ("/v2/live/archive/2025", Some("default-ttl 1d")),
+            ("/v22", None),
+            ("/", None),
+            ("/V2", None),
+        ] {
+            assert_eq!(policy.rule(path).map(|rule| rule.to_string()).as_deref(), expected, "{path}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{ROW, set};
 use crate::config::draft::FORWARDED;
-use crate::config::read::{cache, one_of, switch};
+use crate::config::read::{one_of, switch};
 use crate::config::setting::{Group, Kind, Put, Setting};
 
 pub(super) const GROUP: Group = Group {
@@ -45,16 +45,6 @@ pub(super) const GROUP: Group = Group {
                    In Location, Content-Location and Link; links within bodies stay as they are.",
             why: "else page 2 would go past all limits",
             put: Put::Upstream(|u, text| set(&mut u.settings.rewrite_links, switch(text))),
-            ..ROW
-        },
-        Setting {
-            key: "cache",
-            flag: Some("cache"),
-            kind: Kind::OneOf(&["off"]),
-            default: Some("off"),
-            help: "Answers of the upstream are stored: not yet, so only `off` is allowed",
-            why: "it is not there yet",
-            put: Put::Upstream(|_, text| cache(text)),
             ..ROW
         },
     ],

@@ -73,8 +73,7 @@ pub enum Cached {
 
 impl Cached {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Hit, Self::Stale, Self::Revalidated, Self::Coalesced, Self::Miss, Self::Bypass];
+    pub const ALL: [Self; 6] = [Self::Hit, Self::Stale, Self::Revalidated, Self::Coalesced, Self::Miss, Self::Bypass];
 
     /// As metrics and logs call it.
     pub fn word(self) -> &'static str {
@@ -119,7 +118,8 @@ pub enum Attempted<'a> {
 
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, uri, status, refused, observed, cache, wait, attempts, upstream, total, bytes, whole } = self;
+        let Self { method, uri, status, refused, observed, cache, wait, attempts, upstream, total, bytes, whole } =
+            self;
         f.debug_struct("Event")
             .field("method", method)
             .field("uri", &redact_url(&uri.to_string()))

@@ -238,7 +238,7 @@ impl<'a> Exchange<'a> {
         }
         // One that only asks for the store's sake knows what it asks.
         if self.caching.is_none()
-            && let Some(answer) = self.from_store()
+            && let Some(answer) = self.answer_from_store()
         {
             return answer;
         }

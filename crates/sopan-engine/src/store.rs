@@ -41,7 +41,6 @@ use key::Scope;
 use load::Loads;
 use memory::Memory;
 pub(crate) use read::BodyReader;
-pub(crate) use spill::SpilledAnswer;
 
 /// How large a cache is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -235,11 +234,6 @@ impl Cache {
         known.iter().for_each(|flights| flights.doom_where(&is_doomed));
     }
 
-    /// Whether what is too large for memory can be stored.
-    pub(crate) fn has_disk(&self) -> bool {
-        self.disk.is_some()
-    }
-
     /// For what bodies hold that are coming still.
     pub(crate) fn filling(&self) -> &Arc<ByteBudget> {
         &self.filling
@@ -344,7 +338,7 @@ impl Cache {
             entry = Entry { is_whole: self.disk.is_none(), ..entry.without(&[new.id]) };
         }
         match &self.disk {
-            None => _ = entry.trim(weight_max),
+            None => entry.trim(weight_max),
             // From where it comes when it is asked for.
             Some(_) if entry.weight > weight_max => entry = Entry::default(),
             Some(_) => {}

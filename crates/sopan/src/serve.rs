@@ -131,6 +131,7 @@ async fn serve(
     drain.run(settings.drain, &places, settings.max_connections, signals).await;
     workers.stop();
     upstreams.iter().for_each(|upstream| upstream.close());
+    cache.iter().for_each(|cache| cache.close());
     // Here the state goes to the disk.
     drop(state);
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! What is decided, whether an answer in store will do, how the upstream is asked, what becomes of its answer, is decided
 //! in `sopan_core::cache`; here it is done. A fresh hit is answered on the spot, without a task, a wait or a token
-//! ([`Exchange::from_store`]). All else has a [`Caching`] from then on, in which what the client asked is kept as it was,
+//! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on, in which what the client asked is kept as it was,
 //! since the head is changed on its way to the upstream. How an answer is made of what is stored is in `reuse`, what becomes
 //! of the upstream's in `settle`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
 
@@ -138,7 +138,7 @@ fn with_stored<T>(entry: Option<&Entry>, decide: impl FnOnce(&[&Stored]) -> T) -
 
 impl Exchange<'_> {
     /// The answer from store, if there is one that will do as it is. Else the cache knows from now on what was asked.
-    pub(super) fn from_store(&mut self) -> Option<Answer> {
+    pub(super) fn answer_from_store(&mut self) -> Option<Answer> {
         let upstream = self.upstream;
         let cache = upstream.cache.as_ref()?;
         // A body that is collected goes elsewhere, and what becomes another protocol is no answer.
@@ -201,9 +201,7 @@ impl Exchange<'_> {
         }
         for _ in 0..LOOKS_MAX {
             let caching = self.caching.as_mut()?;
-            let Some(sent) = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe) else {
-                return None;
-            };
+            let sent = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe)?;
             let led = match cache.flights.join(caching.key.clone(), &caching.asked(), sent) {
                 Joined::Lead(leader) => Led::Lead(leader),
                 Joined::Alone => Led::Alone,

@@ -20,6 +20,7 @@ mod writer;
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -123,7 +124,7 @@ impl Disk {
     pub(super) fn open(settings: &DiskSettings) -> Result<Self, CacheError> {
         let shared = Arc::new(place::open(settings)?);
         let thread = Arc::clone(&shared);
-        let writer = std::thread::Builder::new().name("cache".to_owned()).spawn(move || Writer::new(&thread).run());
+        let writer = std::thread::Builder::new().name("cache".to_owned()).spawn(move || thread.write());
         let failed = |error| CacheError::Directory { directory: settings.directory.clone(), error };
         Ok(Self { shared, writer: Mutex::new(Some(writer.map_err(failed)?)) })
     }
@@ -159,15 +160,13 @@ impl Disk {
         is_taken
     }
 
-    /// Room to write a body into while it comes, with the id of its answer.
-    pub(super) fn spill(&self, id: u64) -> Option<Spilling> {
-        let has_room = || self.shared.spilling.fetch_update(Relaxed, Relaxed, |n| (n < SPILLING_MAX).then_some(n + 1));
-        let may_begin = !self.shared.is_full.load(Relaxed) && has_room().is_ok();
-        may_begin.then(|| Spilling { shared: Arc::clone(&self.shared), id, length: 0, is_handed_on: false })
+    /// What writes the body of the answer with this id while it comes.
+    pub(super) fn spill(&self, id: u64) -> Spilling {
+        Spilling { shared: Arc::clone(&self.shared), id, length: 0, has_place: false, is_handed_on: false }
     }
 
     /// Stores an answer whose body was written while it came.
-    pub(super) fn put_spilled(&self, key: &Key, stored: Stored, mut body: Spilling, replaces: Vec<u64>) -> bool {
+    pub(super) fn put_spilled(&self, key: &Key, stored: Stored, mut body: Spilling, replaces: Vec<u64>) {
         let put = What::PutSpilled {
             key: key.clone(),
             id: body.id,
@@ -180,7 +179,6 @@ impl Disk {
             self.shared.skipped.fetch_add(1, Relaxed);
             self.remove(key, replaces);
         }
-        body.is_handed_on
     }
 
     pub(super) fn set_head(&self, key: &Key, id: u64, stored: Arc<Stored>) {
@@ -242,14 +240,17 @@ pub(super) struct Spilling {
     shared: Arc<Shared>,
     id: u64,
     pub(super) length: u64,
+    /// Whether it is one of the few that are written at the same time.
+    has_place: bool,
     is_handed_on: bool,
 }
 
 impl Spilling {
     /// Whether there was room for a piece.
     pub(super) fn write(&mut self, piece: &Bytes) -> bool {
-        let is_first = self.length == 0;
-        let is_taken = self.shared.queue.store(What::Piece { id: self.id, is_first, piece: piece.clone() });
+        self.has_place = self.has_place || self.shared.take_place();
+        let put = What::Piece { id: self.id, is_first: self.length == 0, piece: piece.clone() };
+        let is_taken = self.has_place && self.shared.queue.store(put);
         if is_taken {
             self.length += piece.len() as u64;
         }
@@ -259,8 +260,10 @@ impl Spilling {
 
 impl Drop for Spilling {
     fn drop(&mut self) {
-        self.shared.spilling.fetch_sub(1, Relaxed);
-        if !self.is_handed_on {
+        if self.has_place {
+            self.shared.spilling.fetch_sub(1, Relaxed);
+        }
+        if self.length > 0 && !self.is_handed_on {
             self.shared.queue.remove(What::GiveUp { id: self.id }, None);
         }
     }
@@ -320,6 +323,17 @@ impl Reading {
 }
 
 impl Shared {
+    /// Writes until it is closed. Should that fail for a mistake of ours, nobody waits for the thread, and what could not be
+    /// removed is not there for the next process.
+    fn write(&self) {
+        if catch_unwind(AssertUnwindSafe(|| Writer::new(self).run())).is_err() {
+            *self.index.write() = None;
+            // What is left to do is to warn, which a panic has done.
+            let _ = place::throw_away(&self.directory);
+            self.queue.abandon();
+        }
+    }
+
     fn answer(&self, found: index::Found) -> Read {
         let body = match found.body {
             Some(body) => ReadBody::Here(body),
@@ -329,6 +343,11 @@ impl Shared {
             }
         };
         Read { id: found.id, head: found.head, body }
+    }
+
+    fn take_place(&self) -> bool {
+        let take = |taken| (taken < SPILLING_MAX).then_some(taken + 1);
+        !self.is_full.load(Relaxed) && self.spilling.fetch_update(Relaxed, Relaxed, take).is_ok()
     }
 
     fn warn_of_loss(&self, error: &str) {

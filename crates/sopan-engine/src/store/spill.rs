@@ -9,6 +9,7 @@ use sopan_core::cache::{Extent, Stored};
 
 use super::disk::Spilling;
 use super::{Cache, Entry, Epoch, Key};
+use crate::exchange::flow::Spill;
 
 /// An answer that is being written to the disk.
 #[derive(Debug)]
@@ -22,8 +23,7 @@ pub(crate) struct SpilledAnswer {
 }
 
 impl Cache {
-    /// Begins to write an answer, as [`put`](Self::put) would store it, to the disk. None if there is none, or it has enough
-    /// to do.
+    /// What writes an answer, which [`put`](Self::put) would store from memory, to the disk, if there is one.
     pub(crate) fn spill(
         self: &Arc<Self>,
         key: &Key,
@@ -31,28 +31,27 @@ impl Cache {
         replaces: &[u64],
         since: Epoch,
     ) -> Option<SpilledAnswer> {
-        let body = self.disk.as_ref()?.spill(self.next_id())?;
+        let body = self.disk.as_ref()?.spill(self.next_id());
         let (cache, key, replaces) = (Arc::clone(self), key.clone(), replaces.to_vec());
         Some(SpilledAnswer { cache, key, stored, replaces, since, body })
     }
 }
 
-impl SpilledAnswer {
-    /// Takes a piece of the body, if there is room for it at once.
-    pub(crate) fn write(&mut self, piece: &Bytes) -> bool {
+impl Spill for SpilledAnswer {
+    fn write(&mut self, piece: &Bytes) -> bool {
         piece.is_empty() || self.body.write(piece)
     }
 
-    /// Stores the answer, whose body has come whole, unless something made it untrue since it was asked for.
-    pub(crate) fn finish(mut self) -> bool {
+    /// Stores the answer, unless something made it untrue since it was asked for.
+    fn finish(mut self: Box<Self>) {
         if let Extent::Whole(length) = &mut self.stored.extent {
             *length = Some(self.body.length);
         }
-        let Self { cache, key, stored, mut replaces, since, body } = self;
-        let Some(disk) = &cache.disk else { return false };
+        let Self { cache, key, stored, mut replaces, since, body } = *self;
+        let Some(disk) = &cache.disk else { return };
         let mut held = cache.epochs.hold(&key);
         if !held.is_current(&key, since) {
-            return false;
+            return;
         }
         held.note_change(&key);
         if let Some(known) = cache.memory.peek(&key) {
@@ -60,6 +59,6 @@ impl SpilledAnswer {
             replaces.extend(gone);
             cache.memory.set(&key, Entry::of(kept, false));
         }
-        disk.put_spilled(&key, stored, body, replaces)
+        disk.put_spilled(&key, stored, body, replaces);
     }
 }

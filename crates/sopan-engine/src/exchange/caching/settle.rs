@@ -16,10 +16,10 @@ use crate::coalesce::{Landing, Leader};
 use crate::event::Cached;
 use crate::exchange::answer::{AnswerBody, Passing, Sharing};
 use crate::exchange::feed::Feed;
-use crate::exchange::flow::{Flow, Keep, Spill, Whole};
+use crate::exchange::flow::{Flow, Keep, Whole};
 use crate::exchange::story::Told;
 use crate::exchange::{Answer, Exchange};
-use crate::store::{Body, Cache, Entry, Epoch, Key, SpilledAnswer, Variant};
+use crate::store::{Body, Entry, Key, Variant};
 use crate::upstream::Caches;
 
 /// An answer of the upstream that goes to the client.
@@ -253,14 +253,7 @@ impl Caching {
         landing: Option<Landing<Key, Seat>>,
     ) -> Keep {
         let (store, key, stored, epoch) = (Arc::clone(&cache.store), self.key.clone(), Arc::clone(stored), self.epoch);
-        let spill = Spilled {
-            cache: Arc::clone(&store),
-            key: key.clone(),
-            stored: Arc::clone(&stored),
-            replaces: replaces.clone(),
-            since: epoch,
-            begun: Begun::Not,
-        };
+        let spill = store.spill(&key, Stored::clone(&stored), &replaces, epoch);
         let done = move |whole: Whole| {
             let body = match whole {
                 Whole::Memory(body) => body,
@@ -278,43 +271,8 @@ impl Caching {
             entry_bytes_max: cache.policy.entry_bytes_max,
             memory_bytes_max: cache.store.memory_body_max(),
             budget: Arc::clone(cache.store.filling()),
-            spill: cache.store.has_disk().then(|| Box::new(spill) as _),
+            spill: spill.map(|spill| Box::new(spill) as _),
             done: Box::new(done),
-        }
-    }
-}
-
-/// A body on its way to the disk, where nothing of it is before it has turned out to be too large for memory.
-struct Spilled {
-    cache: Arc<Cache>,
-    key: Key,
-    stored: Arc<Stored>,
-    replaces: Vec<u64>,
-    since: Epoch,
-    begun: Begun,
-}
-
-enum Begun {
-    Not,
-    Yes(SpilledAnswer),
-    Refused,
-}
-
-impl Spill for Spilled {
-    fn write(&mut self, piece: &Bytes) -> bool {
-        if matches!(self.begun, Begun::Not) {
-            let begun = self.cache.spill(&self.key, Stored::clone(&self.stored), &self.replaces, self.since);
-            self.begun = begun.map_or(Begun::Refused, Begun::Yes);
-        }
-        match &mut self.begun {
-            Begun::Yes(answer) => answer.write(piece),
-            Begun::Not | Begun::Refused => false,
-        }
-    }
-
-    fn finish(self: Box<Self>) {
-        if let Begun::Yes(answer) = self.begun {
-            answer.finish();
         }
     }
 }

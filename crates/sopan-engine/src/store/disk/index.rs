@@ -127,7 +127,9 @@ impl Index {
                     Some(FORM) => {}
                     Some(other) => return Err(redb::Error::Corrupted(format!("it has form {other}, not {FORM}"))),
                 }
-                (begun.open_table(VARIANTS)?, begun.open_table(BODIES)?, begun.open_table(ORDER)?);
+                begun.open_table(VARIANTS)?;
+                begun.open_table(BODIES)?;
+                begun.open_table(ORDER)?;
             }
             begun.commit()?;
             Ok(database)

@@ -102,13 +102,17 @@ pub(super) fn put_aside(directory: &Path, error: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// An empty index, in place of what there is. That needs no room on the disk.
-pub(super) fn begin_anew(directory: &Path) -> Result<Index, IndexError> {
-    let path = path(directory);
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(IndexError::Io(error)),
+/// Removes the index, for good when it returns. That needs no room on the disk.
+pub(super) fn throw_away(directory: &Path) -> io::Result<()> {
+    match fs::remove_file(path(directory)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    File::open(directory).and_then(|folder| folder.sync_all()).map_err(IndexError::Io)?;
-    Index::open(&path)
+    File::open(directory)?.sync_all()
+}
+
+/// An empty index, in place of what there is.
+pub(super) fn begin_anew(directory: &Path) -> Result<Index, IndexError> {
+    throw_away(directory).map_err(IndexError::Io)?;
+    Index::open(&path(directory))
 }

@@ -230,6 +230,15 @@ impl Queue {
         self.inner.lock().is_closed = true;
         self.bell.notify_all();
     }
+
+    /// Nobody will make what is in the line.
+    pub(super) fn abandon(&self) {
+        let mut inner = self.inner.lock();
+        let left = std::mem::take(&mut *inner);
+        inner.is_closed = true;
+        left.list.into_iter().filter_map(|change| change.waiter).for_each(|waiter| waiter.tell(0));
+        self.settled.notify_all();
+    }
 }
 
 impl Inner {

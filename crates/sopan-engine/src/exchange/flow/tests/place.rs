@@ -102,7 +102,9 @@ impl Place {
         http_1.send(&request, AttemptBody::Empty, None, |_| {}).await.map_err(|lost| lost.error).unwrap();
         let (client, since) = (ClientId(1), self.upstream.clock.now());
         let entry = Entry { client, weight: 1, arrival: 0, cost: 1, bytes: 0, since, deadline: None };
-        let Entered::Go(turn) = self.upstream.dispatcher.enter(entry, Visit::First, Visit::First) else { panic!("it waits") };
+        let Entered::Go(turn) = self.upstream.dispatcher.enter(entry, Visit::First, Visit::First) else {
+            panic!("it waits")
+        };
         (Feed::new(None, conn, turn, Arc::clone(&self.upstream), Vec::new()), theirs)
     }
 

@@ -100,21 +100,21 @@ impl Tables<'_, '_> {
     fn make(&mut self, what: &What) -> Outcome<()> {
         match what {
             What::Put { key, variant, replaces } => {
-                replaces.iter().try_for_each(|id| self.remove(*id))?;
+                replaces.iter().try_for_each(|id| self.remove(key.as_bytes(), *id))?;
                 if self.may_store { self.put(key, variant) } else { Ok(()) }
             }
             What::PutSpilled { key, id, stored, length, replaces } => {
-                replaces.iter().try_for_each(|id| self.remove(*id))?;
+                replaces.iter().try_for_each(|id| self.remove(key.as_bytes(), *id))?;
                 let shape = self.drafts.finish(*id, *length);
                 shape.map_or(Ok(()), |shape| self.insert(key, *id, stored, &shape))
             }
             What::Piece { .. } | What::GiveUp { .. } => Ok(()),
             What::Head { key, id, stored } => self.set_head(key, *id, &stored.encode()),
-            What::Remove { ids, .. } => ids.iter().try_for_each(|id| self.remove(*id)),
+            What::Remove { key, ids } => ids.iter().try_for_each(|id| self.remove(key.as_bytes(), *id)),
             What::Forget { key } => {
                 let range = self.variants.range((key.as_bytes(), 0)..=(key.as_bytes(), u64::MAX))?;
                 let ids: Outcome<Vec<_>> = range.map(|row| Ok(row?.0.value().1)).collect();
-                ids?.into_iter().try_for_each(|id| self.remove(id))
+                ids?.into_iter().try_for_each(|id| self.remove(key.as_bytes(), id))
             }
             What::Purge(scope) => self.purge(scope),
         }
@@ -160,8 +160,10 @@ impl Tables<'_, '_> {
         Ok(())
     }
 
-    fn remove(&mut self, id: u64) -> Outcome<()> {
+    fn remove(&mut self, key: &[u8], id: u64) -> Outcome<()> {
         let row = self.order.remove(id)?.map(|row| own(row.value()));
+        // Also where the tables do not agree, it must not be found any more.
+        self.variants.remove((key, id))?;
         row.map_or(Ok(()), |row| self.clear(id, row))
     }
 
@@ -198,7 +200,7 @@ impl Tables<'_, '_> {
             from = (key.clone(), id + 1);
             for (key, id) in seen {
                 if scope.holds(&key) {
-                    self.remove(id)?;
+                    self.remove(&key, id)?;
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! This test binary starts itself as another process, which works on a cache until it is killed.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use super::*;
@@ -76,10 +76,9 @@ fn a_process_that_is_killed_leaves_nothing_wrong_and_nothing_untrue() {
     for round in 0..8_u64 {
         let mut process = child(&path, "works_until_it_is_killed", "");
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut lines = lines.map_while(Result::ok);
         let after = 5 + round * 7 % 40;
         let mut seen = 0;
-        while let Some(line) = lines.next() {
+        for line in lines.map_while(Result::ok) {
             let mut words = line.split(' ');
             if let (Some("untrue"), Some(key), Some(version)) = (words.next(), words.next(), words.next()) {
                 untrue.insert(key.to_owned(), version.parse().unwrap());

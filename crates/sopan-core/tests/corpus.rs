@@ -4,6 +4,8 @@
 
 #[path = "../../../fuzz/properties/corpus.rs"]
 mod corpus;
+#[path = "../../../fuzz/properties/directives.rs"]
+mod directives;
 #[path = "../../../fuzz/properties/head.rs"]
 mod head;
 #[path = "../../../fuzz/properties/http_date.rs"]
@@ -14,6 +16,8 @@ mod reception;
 mod retry_after;
 #[path = "../../../fuzz/properties/strict.rs"]
 mod strict;
+#[path = "../../../fuzz/properties/vary.rs"]
+mod vary;
 
 #[test]
 fn a_date_that_is_read_is_what_was_written() {
@@ -28,6 +32,16 @@ fn a_retry_after_is_read_alike_by_both_readers() {
 #[test]
 fn what_is_accepted_is_passed_on_as_one_message() {
     corpus::check("head", head::check);
+}
+
+#[test]
+fn directives_for_caches_mean_what_a_slow_reader_says() {
+    corpus::check("directives", directives::check);
+}
+
+#[test]
+fn an_answer_is_for_those_who_ask_the_same() {
+    corpus::check("vary", vary::check);
 }
 
 /// The second parser judges the first one, so it must be able to find fault.

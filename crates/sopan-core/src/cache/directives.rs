@@ -5,7 +5,7 @@
 //! nothing. Where that leaves a choice, the answer is stored less or used for a shorter time: a directive that forbids is
 //! obeyed whatever its argument, one that permits (`public`) only without one.
 //!
-//! A field that speaks to this cache alone is read by [`targeted`], with rules of its own. How long an answer is fresh is
+//! A field that speaks to this cache alone is read by `targeted`, with rules of its own. How long an answer is fresh is
 //! for [`freshness`](super::freshness) to say, what is stored and used for those who asked.
 
 mod targeted;
@@ -208,17 +208,13 @@ impl Scope {
         };
         let known = names.len();
         for name in members(list.unwrap_or_default(), b',') {
-            match HeaderName::from_bytes(name) {
-                Ok(name) if names.len() < SCOPE_FIELDS_MAX => names.push(name),
-                _ => return *self = Self::All,
-            }
+            let Ok(name) = HeaderName::from_bytes(name) else { return *self = Self::All };
+            names.push(name);
         }
-        if names.len() == known {
-            return *self = Self::All;
-        }
+        let is_empty = names.len() == known;
         names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();
-        *self = Self::Fields(names.into());
+        *self = if is_empty || names.len() > SCOPE_FIELDS_MAX { Self::All } else { Self::Fields(names.into()) };
     }
 }
 

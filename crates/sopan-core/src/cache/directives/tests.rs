@@ -205,6 +205,7 @@ fn no_cache_and_private_are_about_the_fields_they_name_or_all() {
             }),
         ),
         (&format!("=\"{}\"", many.join(",")), Scope::All),
+        (&format!("=\"{}x-b\"", "x-b,".repeat(SCOPE_FIELDS_MAX)), only(&["x-b"])),
     ] {
         let line = |name: &str| format!("{name}{}", argument.replace('%', name));
         check(&[&line("no-cache")], ResponseDirectives { no_cache: expected.clone(), ..none() });

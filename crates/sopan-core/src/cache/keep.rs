@@ -225,7 +225,6 @@ fn freshness(
         Some(PathTreatment::DefaultTtl(ttl)) => Some(ttl),
         _ => policy.default_ttl,
     };
-    let default = default.filter(|_| asked.method != Method::POST);
     Freshness::of(received.status, headers, directives, received.times, default)
 }
 

@@ -191,6 +191,7 @@ fn a_failure_of_the_upstream_keeps_what_was_good() {
         (tolerant, "429", "pass on, Status"),
         (KEPT, "500", "pass on, Status"),
         (KEPT, "503 | cache-control: max-age=5", "pass on, Status"),
+        ("404 | cache-control: max-age=10", "503 | cache-control: max-age=5", "pass on, Status"),
         ("500 | cache-control: max-age=10", "500 | cache-control: max-age=10", "store for #0"),
     ] {
         check(kept, "GET", answered, expected);
@@ -347,6 +348,13 @@ fn a_stale_answer_is_better_than_none_within_limits() {
         let told = failed(&policy, &kept, 70.0, &asked, failure);
         assert_eq!(told, expected, "{directives:?} {wishes:?} {failure:?} with {policy:?}");
     }
+}
+
+#[test]
+fn where_nothing_stale_is_to_be_used_nothing_is_at_the_very_end_of_its_lifetime() {
+    let never = CachePolicy { stale_max: Duration::ZERO, ..CachePolicy::default() };
+    assert_eq!(failed(&never, KEPT, 10.0, "GET", Failure::Disconnected), "none");
+    assert_eq!(failed(&CachePolicy::default(), KEPT, 10.0, "GET", Failure::NoToken), "none");
 }
 
 fn failed(policy: &CachePolicy, kept: &str, now: f64, asked: &str, failure: Failure) -> String {

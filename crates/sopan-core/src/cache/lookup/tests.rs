@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use crate::cache::range::{Part, Span};
 use crate::cache::tests::{at, request, stored, tell_lookup};
-use crate::cache::{Stored, lookup};
+use crate::cache::{Extent, Stored, lookup};
 use crate::policy::{CachePolicy, PathRule, PathTreatment, Revalidate};
 
 /// What came, when, and for which request.
@@ -371,6 +372,21 @@ fn a_part_is_completed_only_by_a_strong_tag_and_within_bounds() {
     let asked = "GET | range: bytes=0-1";
     check_with(&roomy, &came, 60.0, asked, r#"send Stale, asks #0 "a", or #0, alone"#);
     check_with(&roomy, &came, 60.0, "GET", "send Partial, asks #0 bytes 5-9");
+}
+
+#[test]
+fn all_in_one_part_is_no_part_for_who_asks_for_all() {
+    let policy = CachePolicy::default();
+    let part = Part { span: Span { first: 0, last: 9 }, complete: Some(10) };
+    let kept = Stored { extent: Extent::Part(part), ..stored(&policy, 0.0, "GET", FRESH) };
+    for (asked, expected) in [
+        ("GET", "send Partial"),
+        ("GET | range: bytes=0-", "#0 bytes 0-9, age 1, ttl 59"),
+        ("HEAD", "send Partial, alone, unstored"),
+    ] {
+        let request = request(asked);
+        assert_eq!(tell_lookup(&lookup(&policy, &request.asked(&policy), &[&kept], at(1.0))), expected);
+    }
 }
 
 #[test]

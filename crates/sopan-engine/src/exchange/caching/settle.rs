@@ -4,7 +4,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, Response, StatusCode};
+use http::header::CONTENT_LOCATION;
+use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use sopan_core::cache::range::{Span, part_of_answer};
 use sopan_core::cache::status::{CacheStatus, Detail, Forward};
 use sopan_core::cache::{After, Extent, Lookup, NotStored, Received, Reuse, Stored, Times, lookup};
@@ -47,7 +48,9 @@ impl Exchange<'_> {
         let (status, headers) = (response.status(), response.headers());
         self.make_untrue(&mut caching, status, headers).await;
         let times = Times { requested: caching.requested, received: upstream.clock.wall() };
-        let after = caching.after(&cache.policy, Received { status, headers, times });
+        let named = self.with_names_of_clients(&caching, headers);
+        let received = Received { status, headers: named.as_ref().unwrap_or(headers), times };
+        let after = caching.after(&cache.policy, received);
         let entry = caching.entry.clone().unwrap_or_default();
         let passed = Passed { response, named_by_connection, prefix, verdict };
         Some(match after {
@@ -113,6 +116,17 @@ impl Exchange<'_> {
         })
     }
 
+    /// The fields of an answer that is stored only if it is what a GET would get, as its `Content-Location` says: held against
+    /// what the client asked for.
+    fn with_names_of_clients(&self, caching: &Caching, headers: &HeaderMap) -> Option<HeaderMap> {
+        let is_named = caching.method == Method::POST && headers.contains_key(CONTENT_LOCATION);
+        is_named.then(|| {
+            let mut named = headers.clone();
+            self.upstream.as_clients_see(&mut named, self.base().unwrap_or(&super::untrue::NOBODY));
+            named
+        })
+    }
+
     /// Passes an answer on that is not stored.
     fn pass_by(&mut self, passed: Passed, mut caching: Box<Caching>, why: Option<NotStored>) -> Answer {
         let status = passed.response.status();
@@ -148,7 +162,7 @@ impl Exchange<'_> {
         let told = CacheStatus {
             forward: Some(caching.forward()),
             stored: true,
-            ttl: Some(ttl(&stored, now)),
+            ttl: Some(stored.ttl(now)),
             ..CacheStatus::default()
         };
         let stored = Arc::new(stored);
@@ -260,8 +274,11 @@ impl Caching {
                 Whole::Spilled(spill) => return spill.finish(),
             };
             let mut stored = Stored::clone(&stored);
-            if let Extent::Whole(length) = &mut stored.extent {
-                *length = Some(body.len() as u64);
+            match &mut stored.extent {
+                Extent::Whole(length) => *length = Some(body.len() as u64),
+                // One that came in chunks has told its length nowhere but in the range that it claims to be.
+                Extent::Part(part) if part.span.length() != body.len() as u64 => return,
+                Extent::Part(_) => {}
             }
             // One that is out of date is refused by its epoch.
             store.put(&key, stored, Body::Memory(body), &replaces, epoch);
@@ -290,10 +307,4 @@ fn joined(a: &Bytes, at: Span, b: &Bytes, b_at: Span) -> Option<Bytes> {
 
 fn ids(entry: &Entry, indices: impl IntoIterator<Item = usize>) -> Vec<u64> {
     indices.into_iter().map(|index| entry.variants[index].id).collect()
-}
-
-/// For how long it is fresh still, in whole seconds, below 0 where it is stale.
-fn ttl(stored: &Stored, now: std::time::SystemTime) -> i64 {
-    let age = stored.freshness.age(stored.times, now).as_secs();
-    stored.freshness.lifetime.as_secs().min(i64::MAX as u64) as i64 - age.min(i64::MAX as u64) as i64
 }

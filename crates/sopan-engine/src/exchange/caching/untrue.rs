@@ -9,7 +9,7 @@ use crate::exchange::Exchange;
 use crate::store::Key;
 
 /// By what a client that is not known to know sopan by a name would.
-static NOBODY: HeaderValue = HeaderValue::from_static("localhost");
+pub(super) static NOBODY: HeaderValue = HeaderValue::from_static("localhost");
 
 impl Exchange<'_> {
     /// Throws away what the answer to an unsafe request has made untrue, also on the disk, before its client learns of it and

@@ -27,6 +27,7 @@ use sopan_core::cache::{
 };
 use sopan_core::policy::{CachePolicy, PathTreatment};
 
+use self::reuse::CACHE_STATUS;
 use super::turn::Stop;
 use super::{Answer, Exchange};
 use crate::body::Body;
@@ -300,6 +301,14 @@ impl Exchange<'_> {
         };
     }
 
+    /// Tells of the part that the cache had in a request to which it had no answer, and the upstream neither.
+    pub(super) fn tell_of_cache(&mut self, headers: &mut HeaderMap) {
+        let Some(caching) = &self.caching else { return };
+        let forward = caching.forward();
+        self.story.cache = Some(cached(forward));
+        headers.append(CACHE_STATUS, CacheStatus { forward: Some(forward), ..CacheStatus::default() }.value());
+    }
+
     /// Notes that an attempt is about to be sent.
     pub(super) fn note_sending(&mut self) {
         let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
@@ -357,6 +366,14 @@ impl Exchange<'_> {
             ..CacheStatus::default()
         };
         self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await
+    }
+}
+
+/// What the cache did for a request that went to the upstream.
+fn cached(forward: Forward) -> Cached {
+    match forward {
+        Forward::Bypass | Forward::Method => Cached::Bypass,
+        Forward::UriMiss | Forward::VaryMiss | Forward::Request | Forward::Stale | Forward::Partial => Cached::Miss,
     }
 }
 

@@ -110,6 +110,7 @@ impl Exchange<'_> {
     pub(super) fn finish(&mut self, response: Response<Option<Bytes>>, end: End) -> Answer {
         let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
         let mut response = response.map(AnswerBody::Full);
+        self.tell_of_cache(response.headers_mut());
         self.story.tell(&mut response);
         let (to, method) = (self.upstream.audience(), self.head.method());
         let uri = self.original.as_deref().unwrap_or(self.head.uri());

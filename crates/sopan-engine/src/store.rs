@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
 use sopan_core::cache::Stored;
 
 use crate::budget::ByteBudget;
@@ -220,6 +221,14 @@ impl Cache {
     /// it blocks the thread.
     pub fn close(&self) {
         self.disk.iter().for_each(Disk::close);
+    }
+
+    /// Says which API the name of an upstream stands for, by its URL: under the same name there may have been another one, and
+    /// what is on the disk of that goes. Blocks the thread.
+    pub(crate) fn claim(&self, upstream: &str, url: &str) {
+        let digest = Sha256::digest(url.as_bytes());
+        let api = u64::from_be_bytes(digest[..8].try_into().expect("a digest is longer"));
+        self.disk.iter().for_each(|disk| disk.claim(upstream, api));
     }
 
     /// Has a purge end what is under way there for who comes later.

@@ -233,7 +233,10 @@ impl Upstream {
         } = settings;
         let Surroundings { clock, jitter, observer, dial, state, cache } = around;
         let cache = match (cache, policy) {
-            (Some(store), Some(policy)) if policy.on => Some(Caches::new(store, policy, clock)),
+            (Some(store), Some(policy)) if policy.on => {
+                store.claim(&name, &target.to_string());
+                Some(Caches::new(store, policy, clock))
+            }
             _ => None,
         };
         let dial = match dial {

@@ -206,6 +206,20 @@ impl Disk {
         Removal { waiter, shared: Arc::clone(&self.shared) }
     }
 
+    /// Says which API the name of an upstream stands for. What is there of another one goes, for good when this returns.
+    /// Blocks the thread.
+    pub(super) fn claim(&self, upstream: &str, api: u64) {
+        let known = self.shared.index.read().as_ref().map(|index| index.api_of(upstream));
+        if matches!(known, Some(Ok(Some(known))) if known == api) {
+            return;
+        }
+        self.purge(Scope::Below { upstream: upstream.to_owned(), path: String::new() }).wait();
+        let noted = self.shared.index.read().as_ref().map(|index| index.set_api(upstream, api));
+        if let Some(Err(error)) = noted {
+            self.shared.warn(&format!("what is stored is lost at the next start: {error}"));
+        }
+    }
+
     /// What is needed to read the answers for a key.
     pub(super) fn reading(&self, key: &Key) -> Reading {
         Reading { shared: Arc::clone(&self.shared), key: key.clone() }

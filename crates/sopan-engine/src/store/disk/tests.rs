@@ -586,3 +586,26 @@ fn a_line_that_is_full_refuses_what_is_to_be_stored_and_never_what_is_to_go() {
     queue.remove(What::Forget { key: key("/0") }, Some(Arc::clone(&waiter)));
     assert_eq!(waiter.wait(), Some(0));
 }
+
+#[test]
+fn what_another_api_of_the_same_name_answered_is_not_given() {
+    let (_dir, path) = place();
+    for (url, expected) in [
+        ("https://one.test/v2", false),
+        ("https://one.test/v2", true),
+        ("https://two.test/v2", false),
+        ("https://one.test/v2", false),
+    ] {
+        let cache = open(&path);
+        cache.claim("shop", url);
+        let (ours, other) = (key("/a"), Key::new("shop2", "/a"));
+        assert_eq!(!versions(&cache, &ours).is_empty(), expected, "{url}");
+        put(&cache, &ours, "a", 1, 100);
+        cache.claim("shop2", "https://else.test");
+        put(&cache, &other, "a", 1, 100);
+        cache.close();
+    }
+    let cache = open(&path);
+    cache.claim("shop", "https://two.test");
+    assert_eq!(versions(&cache, &Key::new("shop2", "/a")), [1]);
+}

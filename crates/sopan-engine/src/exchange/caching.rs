@@ -27,6 +27,7 @@ use sopan_core::cache::{
 };
 use sopan_core::policy::{CachePolicy, PathTreatment};
 
+use self::reuse::CACHE_STATUS;
 use super::turn::Stop;
 use super::{Answer, Exchange};
 use crate::body::Body;
@@ -335,6 +336,15 @@ impl Exchange<'_> {
                 headers.append(&name, value.clone());
             }
         }
+    }
+
+    /// Tells the client of an answer that is not looked at by the cache that it had to be asked for.
+    pub(super) fn tell_of_miss(&mut self, headers: &mut HeaderMap) {
+        let Some(caching) = &self.caching else { return };
+        let forward = caching.forward();
+        self.story.cache = Some(Cached::of(forward));
+        let told = CacheStatus { forward: Some(forward), ..CacheStatus::default() };
+        headers.append(CACHE_STATUS, told.value());
     }
 
     /// There is no answer from the upstream: the one in store, though it is stale, if that is allowed.

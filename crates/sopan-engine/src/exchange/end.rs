@@ -62,7 +62,8 @@ impl Exchange<'_> {
         self.log_end(&end);
         let Past { kept, last, last_status, .. } = *self.past.take().unwrap_or_default();
         // An answer that the request was not acted on would invite to send it again, where it may have been since.
-        if let Some(kept) = kept.filter(|_| !may_have_acted) {
+        if let Some(mut kept) = kept.filter(|_| !may_have_acted) {
+            self.tell_of_miss(kept.headers_mut());
             return self.finish(kept.map(Some), end);
         }
         let refusal = match last {

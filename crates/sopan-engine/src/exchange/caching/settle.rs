@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_LOCATION;
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use sopan_core::cache::range::{Span, part_of_answer};
-use sopan_core::cache::status::{CacheStatus, Detail, Forward};
+use sopan_core::cache::status::{CacheStatus, Detail};
 use sopan_core::cache::{After, Extent, Lookup, NotStored, Received, Reuse, Stored, Times, lookup};
 use sopan_core::retry::Verdict;
 
@@ -183,10 +183,7 @@ impl Exchange<'_> {
     fn pass(&mut self, passed: Passed, cache: &CacheStatus, body: impl FnOnce(Feed, Told) -> AnswerBody) -> Answer {
         let Passed { mut response, named_by_connection, prefix, verdict } = passed;
         let (Some(conn), Some(turn)) = (self.conn.take(), self.turn.take()) else { return self.fail(verdict) };
-        self.story.cache = Some(match cache.forward {
-            Some(Forward::Bypass | Forward::Method) => Cached::Bypass,
-            _ => Cached::Miss,
-        });
+        self.story.cache = cache.forward.map(Cached::of);
         let end = self.end(verdict);
         self.log_end(&end);
         let headers = response.headers_mut();

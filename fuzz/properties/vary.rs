@@ -5,6 +5,7 @@
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, VARY};
 use sopan_core::cache::vary::Selecting;
+use sopan_core::headers::is_secret;
 
 /// Who names more fields than this names everything.
 const FIELDS_MAX: usize = 32;
@@ -64,11 +65,11 @@ fn gist(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<u8>> {
     Some(gist)
 }
 
-/// A request that has the normal form of each field in it.
+/// A request that has the normal form of each field in it whose form is known.
 fn rewritten(selecting: &Selecting, request: &HeaderMap) -> HeaderMap {
     let mut request = request.clone();
     for (name, value) in &selecting.fields {
-        if let Some(value) = value {
+        if let Some(value) = value.as_ref().filter(|_| !is_secret(name)) {
             request.insert(name, HeaderValue::from_bytes(value).expect("it was one"));
         }
     }

@@ -22,6 +22,7 @@ use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMO
 use http::{HeaderName, Method};
 use parking_lot::Mutex;
 use sopan_core::cache::{Asked, Send as Sent};
+use sopan_core::headers::passes;
 use sopan_core::time::Instant;
 
 use crate::clock::{Clock, Watchdog};
@@ -175,7 +176,9 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     /// A digest of what may choose another answer for the same key: whom it is for, what is asked of it.
     fn likeness(&self, asked: &Asked<'_>, sent: &Sent) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        (asked.host, asked.owner, asked.method == Method::HEAD).hash(&mut hasher);
+        // One that has come round must not wait for the answer to itself.
+        let rounds = passes(asked.headers);
+        (asked.host, asked.owner, asked.method == Method::HEAD, rounds).hash(&mut hasher);
         match &sent.ask {
             Some(ask) => {
                 let missing = ask.missing.map(|span| (span.first, span.last));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri};
+use sopan_core::cache::status::Forward;
 use sopan_core::headers::redact_url;
 use sopan_core::retry::{Outcome, Verdict};
 
@@ -74,6 +75,14 @@ pub enum Cached {
 impl Cached {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Hit, Self::Stale, Self::Revalidated, Self::Coalesced, Self::Miss, Self::Bypass];
+
+    /// What it did for one whose answer came from the upstream.
+    pub(crate) fn of(forward: Forward) -> Self {
+        match forward {
+            Forward::Bypass | Forward::Method => Self::Bypass,
+            Forward::UriMiss | Forward::VaryMiss | Forward::Request | Forward::Stale | Forward::Partial => Self::Miss,
+        }
+    }
 
     /// As metrics and logs call it.
     pub fn word(self) -> &'static str {

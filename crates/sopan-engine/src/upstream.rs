@@ -68,7 +68,7 @@ pub struct Settings {
     pub http2: bool,
     /// What of its answers is stored, where `Surroundings` have a cache; none, the default, means nothing.
     pub cache: Option<CachePolicy>,
-    /// Whether it is only observed: limits, holds, retries and the breaker are reckoned and reported, and change nothing;
+    /// Whether it is only observed: limits, holds, retries, breaker and cache are reckoned and reported, and change nothing;
     /// time-outs, and the places of `max_in_flight` with the queue for them, act all the same. Default false.
     pub observe: bool,
 }

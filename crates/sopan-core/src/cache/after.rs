@@ -7,6 +7,7 @@
 //! Left to others: whether and how an answer is stored ([`keep`](super::keep)), and what an unsafe request makes untrue
 //! ([`invalidate`](super::invalidate)).
 
+use std::fmt;
 use std::time::SystemTime;
 
 use http::header::{ETAG, HeaderName, LAST_MODIFIED};
@@ -21,10 +22,11 @@ use super::standing::{Lack, StandIn, Standing, may_stand_in};
 use super::status::Forward;
 use super::values::Tag;
 use super::{Asked, Extent, NotStored, Stored, Times};
+use crate::headers::Shown;
 use crate::policy::CachePolicy;
 
 /// The head of an answer, without the fields of its hop.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Received<'a> {
     /// Its status.
     pub status: StatusCode,
@@ -32,6 +34,18 @@ pub struct Received<'a> {
     pub headers: &'a HeaderMap,
     /// When it was asked for and came.
     pub times: Times,
+}
+
+/// Shows no secret.
+impl fmt::Debug for Received<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { status, headers, times } = self;
+        f.debug_struct("Received")
+            .field("status", status)
+            .field("headers", &Shown(headers))
+            .field("times", times)
+            .finish()
+    }
 }
 
 /// What follows from an answer.

@@ -12,7 +12,7 @@ mod tests;
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{AGE, DATE, EXPIRES, HeaderMap, HeaderName, LAST_MODIFIED};
+use http::header::{AGE, CONTENT_TYPE, DATE, EXPIRES, HeaderMap, HeaderName, LAST_MODIFIED};
 use http::{HeaderValue, StatusCode};
 
 use super::Times;
@@ -106,9 +106,9 @@ impl<'a> Answer<'a> {
         })
     }
 
-    /// By the settings.
+    /// By the settings. They speak of data, and not of what is told as it happens: whoever asks later would hear the past.
     fn set(&self, default_ttl: Option<Duration>) -> Option<(Duration, Source)> {
-        let is_open = self.status.is_success() && !self.is_forbidden();
+        let is_open = self.status.is_success() && !self.is_forbidden() && !is_stream_of_events(self.headers);
         default_ttl.filter(|_| is_open).map(|ttl| (ttl, Source::Default))
     }
 
@@ -135,6 +135,12 @@ impl<'a> Answer<'a> {
 /// The statuses whose answers may be used for as long as a guess says (RFC 9110 §15.1).
 pub(super) fn is_guessable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+}
+
+fn is_stream_of_events(headers: &HeaderMap) -> bool {
+    const TYPE: &[u8] = b"text/event-stream";
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.as_bytes().split(|&byte| byte == b';').next());
+    kind.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(TYPE))
 }
 
 /// The first value of `Age`, if it is a number (RFC 9111 §5.1); else it counts as 0.

@@ -24,7 +24,7 @@ use super::range::{Part, part_of_answer};
 use super::standing::{asks_each_time, is_about_all};
 use super::vary::Selecting;
 use super::{Asked, Extent, NotStored, Owner, Stored};
-use crate::headers::is_secret;
+use crate::headers::is_credential;
 use crate::hints::http_date::unix_seconds;
 use crate::policy::{CachePolicy, PathTreatment};
 
@@ -170,9 +170,8 @@ fn owner(asked: &Asked<'_>, directives: &ResponseDirectives) -> Result<Option<Ow
 /// speak.
 fn may_be_shared(asked: &Asked<'_>, directives: &ResponseDirectives) -> bool {
     let is_authorization = || {
-        // This one tells requests apart, and not who sends them.
-        let mut secrets = asked.headers.keys().filter(|name| is_secret(name) && *name != "idempotency-key");
-        asked.headers.contains_key(AUTHORIZATION) && secrets.all(|name| name == AUTHORIZATION)
+        let mut credentials = asked.headers.keys().filter(|name| is_credential(name));
+        asked.headers.contains_key(AUTHORIZATION) && credentials.all(|name| name == AUTHORIZATION)
     };
     directives.public || directives.s_maxage.is_some() || directives.must_revalidate && is_authorization()
 }

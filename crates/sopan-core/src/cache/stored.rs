@@ -13,6 +13,7 @@ use super::freshness::Freshness;
 use super::range::Part;
 use super::standing::Standing;
 use super::vary::Selecting;
+use crate::headers::{Shown, redact_url};
 use crate::policy::{CachePolicy, PathTreatment};
 
 /// Whose an answer is alone: a digest of the secrets that the request for it had.
@@ -26,7 +27,7 @@ impl fmt::Debug for Owner {
 }
 
 /// A request as the client made it, but for the fields of its hop.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// Its method.
     pub method: &'a Method,
@@ -63,6 +64,23 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// Shows no secret.
+impl fmt::Debug for Asked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, target, host, headers, owner, has_body, directives, rule } = self;
+        f.debug_struct("Asked")
+            .field("method", method)
+            .field("target", &redact_url(target))
+            .field("host", &String::from_utf8_lossy(host))
+            .field("headers", &Shown(headers))
+            .field("owner", owner)
+            .field("has_body", has_body)
+            .field("directives", directives)
+            .field("rule", rule)
+            .finish()
+    }
+}
+
 /// When an answer was asked for and came, by the calendar, which a restart does not set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
@@ -82,7 +100,7 @@ pub enum Extent {
 }
 
 /// An answer in store, without its body.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Stored {
     /// Its status; 200 where a part is held.
     pub status: StatusCode,
@@ -102,6 +120,24 @@ pub struct Stored {
     pub freshness: Freshness,
     /// How much of its body is held.
     pub extent: Extent,
+}
+
+/// Shows no secret: an answer may set a cookie.
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { status, headers, host, owner, selecting, times, directives, freshness, extent } = self;
+        f.debug_struct("Stored")
+            .field("status", status)
+            .field("headers", &Shown(headers))
+            .field("host", &String::from_utf8_lossy(host))
+            .field("owner", owner)
+            .field("selecting", selecting)
+            .field("times", times)
+            .field("directives", directives)
+            .field("freshness", freshness)
+            .field("extent", extent)
+            .finish()
+    }
 }
 
 /// Why an answer is not stored.

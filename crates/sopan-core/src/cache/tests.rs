@@ -297,3 +297,33 @@ fn what_is_for_one_client_is_for_nobody_else() {
         .tell(5.0, "GET ann | authorization: a", "", "#0 whole, age 5, ttl 55")
         .tell(6.0, "GET cat | authorization: c", "", "#2 whole, age 3, ttl 57");
 }
+
+#[test]
+fn no_secret_of_a_request_is_kept_and_none_is_shown() {
+    let policy = CachePolicy { store_set_cookie: true, ..CachePolicy::default() };
+    let asked = "GET ann | authorization: Bearer HERS | cookie: id=HERS | x-api-key: HERS | accept: text/html";
+    let line =
+        "200 | cache-control: public, max-age=60 | vary: accept, authorization, cookie, x-api-key | set-cookie: THEIRS";
+    let kept = stored(&policy, 0.0, asked, line);
+    let others = asked.replace("Bearer HERS", "Bearer HIS");
+    for (asked, expected) in [(asked, true), (&others, false)] {
+        let request = request(asked);
+        let looked = lookup(&policy, &request.asked(&policy), &[&kept], at(1.0));
+        assert_eq!(matches!(looked, Lookup::Reuse(_)), expected, "{asked}");
+    }
+    let record = kept.encode();
+    assert!(!String::from_utf8_lossy(&record).contains("HERS"), "{record:?}");
+    let (request, answer) = (request(asked), answer(line));
+    for shown in [
+        format!("{:?}", request.asked(&policy)),
+        format!("{:?}", answer.received(0.0)),
+        format!("{:?}", after_response(&policy, &request.asked(&policy), &sent(), &[], answer.received(0.0))),
+        format!("{kept:?}"),
+    ] {
+        assert!(!["HERS", "THEIRS"].iter().any(|secret| shown.contains(secret)) && shown.contains('…'), "{shown}");
+    }
+}
+
+fn sent() -> Send {
+    Send { forward: status::Forward::UriMiss, ask: None, fallback: None, is_sharable: true, may_store: true }
+}

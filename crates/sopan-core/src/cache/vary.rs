@@ -6,8 +6,9 @@
 //! but only where all its members are tokens, since nobody here knows its grammar; nothing where a quoted string may begin.
 //! The order of members stays: it may be a preference (RFC 9110 §12.5.4).
 //!
-//! The form is written when an answer is stored, and never for a comparison, which goes along it byte by byte. Whose an
-//! answer is, is for [`Owner`](super::Owner) to say.
+//! The form is written when an answer is stored, and never for a comparison, which goes along it byte by byte. Of a field
+//! that holds a secret only a digest of the form is kept, since it may lie on a disk for months. Whose an answer is, is for
+//! [`Owner`](super::Owner) to say.
 
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use std::fmt;
 
 use http::header::{ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, GetAll, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use sha2::{Digest as _, Sha256};
 
 use super::list::{is_token, members};
 use crate::headers::is_secret;
@@ -33,7 +35,8 @@ pub struct Selecting {
     pub fields: Box<[Selector]>,
 }
 
-/// A field, and its lines joined and made comparable; none where the request had none.
+/// A field, and its lines joined and made comparable, or a digest of that if it holds a secret; none where the request had
+/// none.
 pub type Selector = (HeaderName, Option<Box<[u8]>>);
 
 impl Selecting {
@@ -66,7 +69,7 @@ impl Selecting {
             return Self::beyond_fields();
         }
         let fields = names.into_iter().map(|name| {
-            let value = Field::of(request, &name).map(Field::written);
+            let value = Field::of(request, &name).map(|field| field.kept());
             (name, value)
         });
         Self { is_beyond_fields: false, fields: fields.collect() }
@@ -91,6 +94,7 @@ impl Selecting {
 struct Field<'a> {
     lines: GetAll<'a, HeaderValue>,
     is_negotiated: bool,
+    is_secret: bool,
 }
 
 /// What its normal form is.
@@ -111,24 +115,36 @@ impl<'a> Field<'a> {
         let lines = request.get_all(name);
         lines.iter().next()?;
         let is_negotiated = matches!(*name, ACCEPT | ACCEPT_CHARSET | ACCEPT_ENCODING | ACCEPT_LANGUAGE);
-        Some(Self { lines, is_negotiated })
+        Some(Self { lines, is_negotiated, is_secret: is_secret(name) })
     }
 
-    /// Its normal form.
-    fn written(self) -> Box<[u8]> {
+    /// What is kept of it: its normal form, or a digest of that.
+    fn kept(&self) -> Box<[u8]> {
+        if self.is_secret { self.digest().into() } else { self.written() }
+    }
+
+    /// Whether this is what would be kept of it. What most requests have is one line of just these bytes.
+    fn is(&self, kept: &[u8]) -> bool {
+        if self.is_secret {
+            return self.digest() == *kept;
+        }
+        let mut lines = self.lines();
+        let is_so_written = lines.next() == Some(kept) && lines.next().is_none();
+        let mut rest = kept;
+        is_so_written || self.walk(&mut |byte| rest.split_off_first() == Some(&byte)) && rest.is_empty()
+    }
+
+    fn digest(&self) -> [u8; 32] {
+        Sha256::digest(self.written()).into()
+    }
+
+    fn written(&self) -> Box<[u8]> {
         let mut written = Vec::new();
         self.walk(&mut |byte| {
             written.push(byte);
             true
         });
         written.into()
-    }
-
-    /// Whether this is its normal form. What most requests have is one line of just these bytes.
-    fn is(&self, mut normal: &[u8]) -> bool {
-        let mut lines = self.lines();
-        let is_so_written = lines.next() == Some(normal) && lines.next().is_none();
-        is_so_written || self.walk(&mut |byte| normal.split_off_first() == Some(&byte)) && normal.is_empty()
     }
 
     fn walk(&self, put: Put<'_>) -> bool {
@@ -190,7 +206,7 @@ fn plain(bytes: &[u8], put: Put<'_>) -> bool {
     bytes.iter().all(|&byte| put(byte))
 }
 
-/// Shows no secret: an answer may have been chosen by `Authorization` or `Cookie`.
+/// Shows of a secret only that there is one.
 impl fmt::Debug for Selecting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();

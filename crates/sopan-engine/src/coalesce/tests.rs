@@ -3,6 +3,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, SystemTime};
 
+use http::header::{ACCEPT, VIA};
 use http::{HeaderMap, HeaderValue};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
@@ -303,6 +304,8 @@ async fn only_what_may_have_the_same_answer_flies_together() {
         Request::with(RANGE, "bytes=0-6"),
         Request::with(IF_NONE_MATCH, "\"a\""),
         Request::with(IF_RANGE, "\"a\""),
+        Request::with(VIA, "1.1 sopan"),
+        Request::with(VIA, "1.1 sopan, 1.1 other, 1.1 sopan"),
         Request { ask: ask("\"a\"", None), ..plain() },
         Request { ask: ask("\"b\"", None), ..plain() },
         Request { ask: ask("\"a\"", tail), ..plain() },
@@ -312,11 +315,13 @@ async fn only_what_may_have_the_same_answer_flies_together() {
     for request in &distinct {
         assert_eq!(name(&request.join(&air, "a")), "follow");
     }
+    // Through whose hands it has gone is all the same, if it is not sopan's.
+    assert_eq!(name(&Request::with(VIA, "1.1 other").join(&air, "a")), "follow");
     // Where it is asked about what is stored, what the client has already makes no difference; nor do fields that an answer
     // has not named yet.
     let has_some = Request { ask: ask("\"a\"", None), ..Request::with(IF_NONE_MATCH, "\"mine\"") };
     assert_eq!(name(&has_some.join(&air, "a")), "follow");
-    assert_eq!(name(&Request::with(http::header::ACCEPT, "text/html").join(&air, "a")), "follow");
+    assert_eq!(name(&Request::with(ACCEPT, "text/html").join(&air, "a")), "follow");
     assert_eq!(air.count(), distinct.len());
     air.doom(&"a");
     assert_eq!(air.count(), 0);

@@ -305,7 +305,7 @@ impl Exchange<'_> {
     pub(super) fn tell_of_cache(&mut self, headers: &mut HeaderMap) {
         let Some(caching) = &self.caching else { return };
         let forward = caching.forward();
-        self.story.cache = Some(cached(forward));
+        self.story.cache = Some(Cached::of(forward));
         headers.append(CACHE_STATUS, CacheStatus { forward: Some(forward), ..CacheStatus::default() }.value());
     }
 
@@ -366,14 +366,6 @@ impl Exchange<'_> {
             ..CacheStatus::default()
         };
         self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await
-    }
-}
-
-/// What the cache did for a request that went to the upstream.
-fn cached(forward: Forward) -> Cached {
-    match forward {
-        Forward::Bypass | Forward::Method => Cached::Bypass,
-        Forward::UriMiss | Forward::VaryMiss | Forward::Request | Forward::Stale | Forward::Partial => Cached::Miss,
     }
 }
 

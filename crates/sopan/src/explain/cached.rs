@@ -8,14 +8,14 @@
 use std::time::{Duration, SystemTime};
 
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderMap, StatusCode};
 use sopan_core::cache::invalidate::{invalidates, others};
 use sopan_core::cache::status::Forward;
 use sopan_core::cache::{
     After, Asked, Failure, Lookup, NotStored, Owner, Received, Send, Stored, Times, after_failure, after_response,
     lookup,
 };
-use sopan_core::headers::is_secret;
+use sopan_core::headers::is_credential;
 use sopan_core::policy::CachePolicy;
 
 use super::Answer;
@@ -210,11 +210,6 @@ fn asked<'a>(answer: &'a Answer, policy: &CachePolicy) -> Asked<'a> {
 /// Nobody in particular: that it is the same one is all that counts here.
 const SOMEBODY: Owner = Owner([0; 16]);
 const SOMEBODY_ELSE: Owner = Owner([1; 16]);
-
-/// Whether a field says whose a request is.
-fn is_credential(name: &HeaderName) -> bool {
-    is_secret(name) && name != "idempotency-key"
-}
 
 /// The fields of an answer, with the length of its body where that is known otherwise.
 fn with_length(answer: &Answer) -> HeaderMap {

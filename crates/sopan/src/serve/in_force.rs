@@ -100,7 +100,7 @@ impl fmt::Display for InForce<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { route, url, limits, waiting_max, wait_max, max_retries, breaker, cache, .. } = self;
         if self.observe {
-            write!(f, "ONLY OBSERVING: limits, holds, retries and the breaker change nothing (observe); ")?;
+            write!(f, "ONLY OBSERVING: limits, holds, retries, breaker and cache change nothing (observe); ")?;
         }
         match route {
             Route::Any if self.is_only_one => write!(f, "requests go to {url}")?,

@@ -12,7 +12,7 @@ use sopan_core::cache::{After, Extent, Lookup, NotStored, Received, Reuse, Store
 use sopan_core::retry::Verdict;
 
 use super::reuse::CACHE_STATUS;
-use super::{Caching, Seat, cached};
+use super::{Caching, Seat};
 use crate::coalesce::{Landing, Leader};
 use crate::event::Cached;
 use crate::exchange::answer::{AnswerBody, Passing, Sharing};
@@ -183,7 +183,7 @@ impl Exchange<'_> {
     fn pass(&mut self, passed: Passed, cache: &CacheStatus, body: impl FnOnce(Feed, Told) -> AnswerBody) -> Answer {
         let Passed { mut response, named_by_connection, prefix, verdict } = passed;
         let (Some(conn), Some(turn)) = (self.conn.take(), self.turn.take()) else { return self.fail(verdict) };
-        self.story.cache = cache.forward.map(cached);
+        self.story.cache = cache.forward.map(Cached::of);
         let end = self.end(verdict);
         self.log_end(&end);
         let headers = response.headers_mut();

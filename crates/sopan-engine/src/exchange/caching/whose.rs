@@ -1,22 +1,18 @@
 //! Whose is a request, and of whom was it asked?
 //!
 //! What an upstream answers to a request with a credential may be for its owner alone. So answers are kept apart by a digest
-//! of all fields that hold a secret by their name; the secrets themselves are kept nowhere. Who may get what, then, is for
+//! of all fields that are a credential by their name; the secrets themselves are kept nowhere. Who may get what, then, is for
 //! `sopan_core::cache` to say.
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use sha2::{Digest as _, Sha256};
 use sopan_core::cache::Owner;
-use sopan_core::headers::is_secret;
+use sopan_core::headers::is_credential;
 
-/// A secret by its name that is none: it tells apart requests, not who sends them.
-const IDEMPOTENCY_KEY: HeaderName = super::super::IDEMPOTENCY_KEY;
-
-/// Whose a request is; none if it has nothing that is secret.
+/// Whose a request is; none if it has no credential.
 pub(super) fn owner(headers: &HeaderMap) -> Option<Owner> {
-    let is_credential = |name: &HeaderName| is_secret(name) && *name != IDEMPOTENCY_KEY;
     let mut names: Vec<_> = headers.keys().filter(|name| is_credential(name)).collect();
     if names.is_empty() {
         return None;
@@ -46,7 +42,7 @@ pub(super) fn in_lower_case(host: &[u8]) -> Cow<'_, [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderName, HeaderValue};
 
     use super::*;
 

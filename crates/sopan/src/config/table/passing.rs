@@ -14,7 +14,7 @@ pub(super) const GROUP: Group = Group {
             kind: Kind::Switch,
             default: Some("off"),
             help: "Whether sopan only tells what it would do, and lets everything through as it comes\n\n\
-                   With on, limits, holds, retries and the breaker are reckoned, counted (sopan_observed_… and the usual \
+                   With on, limits, holds, retries, breaker and cache are reckoned, counted (sopan_observed_… and the usual \
                    gauges) and logged (observe: …), and change nothing; the access log says of each request how long it \
                    would have waited. Only `max_in_flight`, the queue for it, and all time-outs act. The first thing to \
                    try in front of production.",

@@ -36,8 +36,8 @@ pub use disk::DiskUsage;
 pub(crate) use entry::{Body, Entry, Variant};
 pub(crate) use epoch::Epoch;
 use epoch::Epochs;
-pub(crate) use key::Key;
 use key::Scope;
+pub(crate) use key::{Key, Place};
 use load::Loads;
 use memory::Memory;
 pub(crate) use read::BodyReader;
@@ -179,11 +179,7 @@ impl Cache {
     /// is on it for good when this returns.
     pub async fn purge(self: &Arc<Self>, what: Purge<'_>) -> Purged {
         let scope = match what {
-            Purge::Url { upstream, target } => {
-                let key = Key::new(upstream, target);
-                self.doom(|known| *known == key);
-                return self.invalidate(&key).await;
-            }
+            Purge::Url { upstream, target } => Scope::Url { upstream: upstream.to_owned(), target: target.to_owned() },
             Purge::Prefix { upstream, path } => Scope::Below { upstream: upstream.to_owned(), path: path.to_owned() },
             Purge::All => Scope::All,
         };

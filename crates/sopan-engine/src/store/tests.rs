@@ -12,6 +12,10 @@ use sopan_core::cache::freshness::{Freshness, Source};
 use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{Extent, Times};
 
+fn shop(target: &str) -> Key {
+    Key::new("shop", Place::default(), target)
+}
+
 /// An answer for requests to this host, which says `x-version`.
 pub(super) fn stored(host: &str, version: u64, length: usize) -> Stored {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_792_584_000);
@@ -74,12 +78,12 @@ pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
 #[test]
 fn what_is_asked_for_often_outlives_what_is_asked_for_once_and_all_of_it_is_bounded() {
     let cache = memory(1 << 20);
-    let often: Vec<_> = (0..50).map(|i| Key::new("shop", &format!("/often/{i}"))).collect();
+    let often: Vec<_> = (0..50).map(|i| shop(&format!("/often/{i}"))).collect();
     for key in &often {
         assert!(put(&cache, key, "a", 1, 4000));
     }
     for i in 0..20_000 {
-        assert!(put(&cache, &Key::new("shop", &format!("/once/{i}")), "a", 1, i % 20_000));
+        assert!(put(&cache, &shop(&format!("/once/{i}")), "a", 1, i % 20_000));
         assert!(cache.get(&often[i % often.len()]).is_some() || i > often.len());
         let usage = cache.usage();
         assert!(usage.memory_bytes <= usage.memory_bytes_max, "{usage:?}");
@@ -91,7 +95,7 @@ fn what_is_asked_for_often_outlives_what_is_asked_for_once_and_all_of_it_is_boun
 #[test]
 fn an_entry_beyond_its_share_is_not_taken_and_drives_out_nobody() {
     let cache = memory(1 << 20);
-    let key = Key::new("shop", "/a");
+    let key = shop("/a");
     assert!(put(&cache, &key, "a", 1, 10_000) && put(&cache, &key, "b", 2, 10_000));
     assert!(!put(&cache, &key, "c", 3, 70_000));
     assert_eq!(versions(&cache, &key), [1, 2]);
@@ -109,7 +113,7 @@ fn an_entry_beyond_its_share_is_not_taken_and_drives_out_nobody() {
 #[test]
 fn a_target_has_a_bounded_number_of_variants_and_one_for_the_same_requests() {
     let cache = memory(64 << 20);
-    let key = Key::new("shop", "/a");
+    let key = shop("/a");
     for i in 0..200 {
         assert!(put(&cache, &key, &format!("h{i}"), i, 10));
     }
@@ -122,7 +126,7 @@ fn a_target_has_a_bounded_number_of_variants_and_one_for_the_same_requests() {
 #[test]
 fn single_answers_are_freshened_replaced_and_forgotten() {
     let cache = memory(1 << 20);
-    let key = Key::new("shop", "/a");
+    let key = shop("/a");
     for (i, host) in ["a", "b", "c"].into_iter().enumerate() {
         put(&cache, &key, host, i as u64, 10);
     }
@@ -144,9 +148,9 @@ fn single_answers_are_freshened_replaced_and_forgotten() {
 fn a_purge_takes_what_it_names_and_what_is_on_its_way() {
     let cache = memory(1 << 20);
     let targets = ["/v1", "/v1/a?x=1", "/v1?x=1", "/v10", "/v2"];
-    let fill = || targets.iter().for_each(|target| assert!(put(&cache, &Key::new("shop", target), "a", 1, 10)));
+    let fill = || targets.iter().for_each(|target| assert!(put(&cache, &shop(target), "a", 1, 10)));
     let left = || {
-        let is_there = |target: &&&str| cache.get(&Key::new("shop", target)).is_some();
+        let is_there = |target: &&&str| cache.get(&shop(target)).is_some();
         targets.iter().filter(is_there).copied().collect::<Vec<_>>()
     };
     for (what, expected) in [
@@ -162,7 +166,7 @@ fn a_purge_takes_what_it_names_and_what_is_on_its_way() {
         assert_eq!(purged, Purged { memory: (targets.len() - expected.len()) as u64, disk: 0 });
         for target in targets {
             let body = Body::Memory(Bytes::new());
-            let is_stored = cache.put(&Key::new("shop", target), stored("a", 2, 0), body, &[], before);
+            let is_stored = cache.put(&shop(target), stored("a", 2, 0), body, &[], before);
             assert_eq!(is_stored, expected.contains(&target), "{what:?} {target}");
         }
     }
@@ -171,7 +175,7 @@ fn a_purge_takes_what_it_names_and_what_is_on_its_way() {
 #[test]
 fn a_stored_head_keeps_no_buffer_alive_that_it_came_in() {
     let cache = memory(1 << 20);
-    let key = Key::new("shop", "/a");
+    let key = shop("/a");
     let buffer = Bytes::from(b"one".repeat(1000));
     let mut came = stored("a", 1, 0);
     let mut secret = HeaderValue::from_maybe_shared(buffer.slice(3..6)).unwrap();
@@ -191,13 +195,13 @@ fn a_stored_head_keeps_no_buffer_alive_that_it_came_in() {
 #[test]
 fn no_change_of_an_entry_is_lost_between_threads() {
     let cache = memory(16 << 20);
-    let key = Key::new("shop", "/a");
+    let key = shop("/a");
     thread::scope(|scope| {
         for t in 0..8_u64 {
             let (cache, key) = (&cache, &key);
             scope.spawn(move || {
                 for i in 0..15 {
-                    let other = Key::new("shop", &format!("/{t}/{i}"));
+                    let other = shop(&format!("/{t}/{i}"));
                     assert!(put(cache, key, &format!("{t}.{i}"), t * 100 + i, 10));
                     assert!(put(cache, &other, "a", t * 100 + i, 10));
                 }
@@ -212,7 +216,7 @@ fn no_change_of_an_entry_is_lost_between_threads() {
 #[test]
 fn nothing_from_before_an_invalidation_is_there_after_it() {
     let cache = memory(16 << 20);
-    let keys: Vec<_> = (0..4).map(|i| Key::new("shop", &format!("/v1/{i}"))).collect();
+    let keys: Vec<_> = (0..4).map(|i| shop(&format!("/v1/{i}"))).collect();
     // What the upstream has, and what it has at least by all that is known to be made untrue.
     let (now, known, is_over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -253,7 +257,7 @@ proptest! {
     #[test]
     fn an_entry_is_what_its_changes_make_it(steps in proptest::collection::vec((0..5_u8, 0..3_usize, 0..5_u8), 1..60)) {
         let cache = memory(64 << 20);
-        let keys = [0, 1, 2].map(|i| Key::new("shop", &format!("/{i}")));
+        let keys = [0, 1, 2].map(|i| shop(&format!("/{i}")));
         let mut model: [Vec<(u8, u64)>; 3] = Default::default();
         let mut since = cache.epoch();
         let mut is_untrue = [false; 3];

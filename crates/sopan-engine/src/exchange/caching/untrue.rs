@@ -36,7 +36,7 @@ impl Exchange<'_> {
         let base = self.base().unwrap_or(&NOBODY);
         self.upstream.as_clients_see(&mut links, base);
         for target in others(&links, &caching.target, base.as_bytes()) {
-            let key = Key::new(self.upstream.name(), &target);
+            let key = Key::new(self.upstream.name(), cache.place, &target);
             cache.flights.doom(&key);
             cache.store.invalidate(&key).await;
         }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::exchange::flow::Spill as _;
 use crate::store::tests::{body, stored, version, wait};
-use crate::store::{Body, Cache, CacheSettings, Entry, Purge, Purged};
+use crate::store::{Body, Cache, CacheSettings, Entry, Place, Purge, Purged};
 
 fn place() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -33,7 +33,7 @@ fn open(directory: &Path) -> Arc<Cache> {
 }
 
 fn key(target: &str) -> Key {
-    Key::new("shop", target)
+    Key::new("shop", Place::default(), target)
 }
 
 fn put(cache: &Cache, key: &Key, host: &str, version: u64, length: usize) -> bool {

@@ -129,7 +129,11 @@ fn settings_give_a_lifetime_to_what_has_none() {
     let ttl = CachePolicy { default_ttl: Some(Duration::from_secs(5)), ..CachePolicy::default() };
     for (asked, answered, expected) in [
         ("GET", "200", "for all"),
-        ("GET", "201", "for all"),
+        // A job that is not done yet says so with 202, and must be asked again.
+        ("GET", "201", "NoLifetime"),
+        ("GET", "202", "NoLifetime"),
+        ("GET", "204", "for all"),
+        ("GET", "202 | cache-control: max-age=1", "for all"),
         ("GET ann", "200", "for its owner"),
         ("GET", "404", "NoLifetime"),
         ("GET", "200 | cache-control: no-cache", "NoLifetime"),

@@ -19,7 +19,7 @@ pub use forwarded::ForwardedPolicy;
 pub use hop_by_hop::{is_hop_by_hop, strip_hop_by_hop};
 pub use last_hop::{Reach, reach, reflect};
 pub use links::{Elsewhere, Origin, rewrite_links};
-pub use redact::{Shown, is_secret, redact_url};
+pub use redact::{Shown, is_credential, is_secret, redact_url};
 pub use trailers::strip_trailers;
 pub use upgrade::{is_upgrade_offered, offered_upgrade};
 pub use via::{append_via, passes, went_in_a_circle};

@@ -4,7 +4,8 @@
 //! meaning as it is: the lines of a field are one list; of the fields by which content is negotiated white space, empty
 //! members and case are taken out where RFC 9110 §12.5 has them mean nothing; of any other field white space around commas,
 //! but only where all its members are tokens, since nobody here knows its grammar; nothing where a quoted string may begin.
-//! The order of members stays: it may be a preference (RFC 9110 §12.5.4).
+//! The order of members stays: it may be a preference (RFC 9110 §12.5.4). A credential has no form at all, since secrets are
+//! not to be kept: what was chosen by one is for its [`Owner`](super::Owner) alone, and that tells credentials apart.
 //!
 //! The form is written when an answer is stored, and never for a comparison, which goes along it byte by byte. Whose an
 //! answer is, is for [`Owner`](super::Owner) to say.
@@ -18,7 +19,7 @@ use http::header::{ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, Get
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::list::{is_token, members};
-use crate::headers::is_secret;
+use crate::headers::{is_credential, is_secret};
 
 /// An answer that depends on more fields than this is as good as one that depends on everything, and what is kept of a
 /// request has to end somewhere.
@@ -33,7 +34,7 @@ pub struct Selecting {
     pub fields: Box<[Selector]>,
 }
 
-/// A field, and its lines joined and made comparable; none where the request had none.
+/// A field, and its lines joined and made comparable, or nothing of a credential; none where the request had none.
 pub type Selector = (HeaderName, Option<Box<[u8]>>);
 
 impl Selecting {
@@ -82,6 +83,11 @@ impl Selecting {
             })
     }
 
+    /// Whether it was chosen by a credential that its request had.
+    pub(super) fn is_by_credential(&self) -> bool {
+        self.fields.iter().any(|(name, value)| value.is_some() && is_credential(name))
+    }
+
     fn beyond_fields() -> Self {
         Self { is_beyond_fields: true, fields: Box::default() }
     }
@@ -90,13 +96,22 @@ impl Selecting {
 /// What a request has in a field.
 struct Field<'a> {
     lines: GetAll<'a, HeaderValue>,
-    is_negotiated: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Negotiated,
+    Credential,
+    Other,
 }
 
 /// What its normal form is.
 enum Form {
     /// Members with parameters, all in lower case but the values of parameters.
     Negotiated,
+    /// Nothing at all.
+    Hidden,
     /// Tokens and nothing else.
     Tokens,
     /// The bytes as they are.
@@ -110,8 +125,12 @@ impl<'a> Field<'a> {
     fn of(request: &'a HeaderMap, name: &HeaderName) -> Option<Self> {
         let lines = request.get_all(name);
         lines.iter().next()?;
-        let is_negotiated = matches!(*name, ACCEPT | ACCEPT_CHARSET | ACCEPT_ENCODING | ACCEPT_LANGUAGE);
-        Some(Self { lines, is_negotiated })
+        let kind = match *name {
+            ACCEPT | ACCEPT_CHARSET | ACCEPT_ENCODING | ACCEPT_LANGUAGE => Kind::Negotiated,
+            _ if is_credential(name) => Kind::Credential,
+            _ => Kind::Other,
+        };
+        Some(Self { lines, kind })
     }
 
     /// Its normal form.
@@ -135,6 +154,7 @@ impl<'a> Field<'a> {
         let lists = self.lines();
         match self.form() {
             Form::Negotiated => joined(lists.flat_map(|list| members(list, b',')), b", ", negotiated, put),
+            Form::Hidden => true,
             // A member that is empty is one here: nobody knows that it means nothing.
             Form::Tokens => joined(lists.flat_map(each_token), b", ", plain, put),
             Form::Opaque => joined(lists, b", ", plain, put),
@@ -142,8 +162,10 @@ impl<'a> Field<'a> {
     }
 
     fn form(&self) -> Form {
-        if self.is_negotiated && !self.lines().any(|line| line.contains(&b'"')) {
-            return Form::Negotiated;
+        match self.kind {
+            Kind::Negotiated if !self.lines().any(|line| line.contains(&b'"')) => return Form::Negotiated,
+            Kind::Credential => return Form::Hidden,
+            Kind::Negotiated | Kind::Other => {}
         }
         let are_tokens = self.lines().flat_map(each_token).all(|member| member.is_empty() || is_token(member));
         if are_tokens { Form::Tokens } else { Form::Opaque }

@@ -39,6 +39,12 @@ pub fn is_secret(name: &HeaderName) -> bool {
     SECRET_WORDS.iter().any(|word| name.as_str().contains(word))
 }
 
+/// Whether the value of this field, in a request, tells who sends it: all that is secret, but for `Idempotency-Key`, which
+/// tells requests apart.
+pub fn is_credential(name: &HeaderName) -> bool {
+    is_secret(name) && *name != "idempotency-key"
+}
+
 /// Fields as they may be shown: with `…` for the value of each that holds a secret, and URLs redacted.
 ///
 /// ```

@@ -113,6 +113,30 @@ fn an_answer_to_a_secret_is_for_its_owner_unless_it_says_otherwise() {
 }
 
 #[test]
+fn what_is_chosen_by_a_secret_is_for_its_owner_and_keeps_none() {
+    for (asked, vary, expected) in [
+        ("GET ann | authorization: x", "authorization", "for its owner"),
+        ("GET ann | cookie: x", "accept, cookie", "for its owner"),
+        ("GET ann | cookie: x", "authorization", "for all"),
+        ("GET ann | cookie: x", "accept", "for all"),
+        ("GET", "cookie", "for all"),
+    ] {
+        check(asked, &format!("200 | cache-control: max-age=60, public | vary: {vary}"), expected);
+    }
+    let policy = CachePolicy::default();
+    let (asked, answered) =
+        ("GET ann | authorization: secret-a | cookie: secret-b", "200 | vary: cookie, authorization");
+    let kept = stored(&policy, 0.0, asked, &format!("{answered} | cache-control: max-age=60, public"));
+    let written = kept.encode();
+    assert!(!written.windows(6).any(|window| window == b"secret"), "{}", String::from_utf8_lossy(&written));
+    // Also where only an update tells that it was.
+    let before = stored(&policy, 0.0, asked, r#"200 | cache-control: max-age=60, public | etag: "a""#);
+    let (request, update) = (request(asked), answer("304 | vary: cookie"));
+    let after = before.renewed(&policy, &request.asked(&policy), update.received(1.0), before.extent);
+    assert_eq!((before.owner, after.owner), (None, request.asked(&policy).owner));
+}
+
+#[test]
 fn a_cookie_is_stored_where_that_is_set() {
     let cookies = CachePolicy { store_set_cookie: true, ..CachePolicy::default() };
     let fresh = "200 | cache-control: max-age=60 | set-cookie: a=1";

@@ -6,17 +6,13 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use sha2::{Digest as _, Sha256};
 use sopan_core::cache::Owner;
-use sopan_core::headers::is_secret;
-
-/// A secret by its name that is none: it tells apart requests, not who sends them.
-const IDEMPOTENCY_KEY: HeaderName = super::super::IDEMPOTENCY_KEY;
+use sopan_core::headers::is_credential;
 
 /// Whose a request is; none if it has nothing that is secret.
 pub(super) fn owner(headers: &HeaderMap) -> Option<Owner> {
-    let is_credential = |name: &HeaderName| is_secret(name) && *name != IDEMPOTENCY_KEY;
     let mut names: Vec<_> = headers.keys().filter(|name| is_credential(name)).collect();
     if names.is_empty() {
         return None;
@@ -46,7 +42,7 @@ pub(super) fn in_lower_case(host: &[u8]) -> Cow<'_, [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderName, HeaderValue};
 
     use super::*;
 

@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use proptest::prelude::*;
 use sopan_core::cache::directives::ResponseDirectives;
 use sopan_core::cache::freshness::{Freshness, Source};
+use sopan_core::cache::range::{Part, Span};
 use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{Extent, Times};
 
@@ -121,6 +122,29 @@ fn a_target_has_a_bounded_number_of_variants_and_one_for_the_same_requests() {
     assert!(put(&cache, &key, "h100", 1000, 10));
     let found = versions(&cache, &key);
     assert!(found.len() == 128 && !found.contains(&100) && found.ends_with(&[199, 1000]), "{found:?}");
+}
+
+#[test]
+fn parts_of_one_body_lie_beside_each_other_and_beside_the_whole() {
+    let cache = memory(1 << 20);
+    let key = shop("/a");
+    let part = |version: u64, first: u64, last: u64| {
+        let span = Span { first, last };
+        let mut stored = stored("a", version, 0);
+        stored.extent = Extent::Part(Part { span, complete: Some(100) });
+        let body = Body::Memory(Bytes::from(vec![b'x'; span.length() as usize]));
+        assert!(cache.put(&key, stored, body, &[], cache.epoch()));
+    };
+    part(1, 0, 9);
+    part(2, 20, 29);
+    assert_eq!(versions(&cache, &key), [1, 2]);
+    // One that has all of another takes its place.
+    part(3, 15, 29);
+    assert_eq!(versions(&cache, &key), [1, 3]);
+    assert!(put(&cache, &key, "a", 4, 100));
+    assert_eq!(versions(&cache, &key), [4]);
+    part(5, 0, 9);
+    assert_eq!(versions(&cache, &key), [4, 5]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
+use sopan_core::cache::range::{Part, Span};
 use sopan_core::cache::{Extent, Owner};
 use sopan_core::policy::CachePolicy;
 use tempfile::TempDir;
@@ -385,6 +386,16 @@ fn a_body_that_is_written_while_it_comes_is_stored_when_it_has_come_whole() {
         late.finish();
         assert!(versions(&cache, &key).is_empty());
         spill(&key, "a", 7, length, &[]).finish();
+    }
+    // A part that is another one than its head says is none.
+    for (last, is_stored) in [(49_999, true), (49_998, false), (50_000, false)] {
+        let key = key(&format!("/part/{last}"));
+        let mut stored = stored("a", 8, 0);
+        stored.extent = Extent::Part(Part { span: Span { first: 0, last }, complete: None });
+        let mut spilled = Box::new(cache.spill(&key, stored, &[], cache.epoch()).unwrap());
+        assert!(spilled.write(&body(&key, 8, 50_000)));
+        spilled.finish();
+        assert_eq!(versions(&cache, &key), [8][..usize::from(is_stored)], "{last}");
     }
     // Too much for what may be under way at once, and for the file of one.
     let begin = |i| Box::new(cache.spill(&key("/large"), stored("x", i, 0), &[], cache.epoch()).unwrap());

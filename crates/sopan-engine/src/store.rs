@@ -245,11 +245,6 @@ impl Cache {
         self.epochs.now()
     }
 
-    /// Whether nothing has made untrue what was asked for this key since then.
-    pub(crate) fn is_current(&self, key: &Key, since: Epoch) -> bool {
-        self.epochs.hold(key).is_current(key, since)
-    }
-
     /// The answers for a key, if all that there are are at hand.
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
         self.memory.get(key).filter(|entry| entry.is_whole)
@@ -297,22 +292,25 @@ impl Cache {
         }
     }
 
-    /// Throws all answers for a key away. What was asked for before is not stored afterwards. Where some lie on a disk, that
-    /// they are gone is on it for good when this returns.
-    pub(crate) async fn invalidate(&self, key: &Key) -> Purged {
-        let (memory, removal) = {
+    /// Throws all answers for a key away, since an unsafe request that was sent in this epoch has made them untrue. What was
+    /// asked for before is not stored afterwards, but its own answer may be, in the epoch that comes back; unless another has
+    /// made that untrue, also while this one waited. Where some lie on a disk, that they are gone is on it for good when this
+    /// returns.
+    pub(crate) async fn invalidate(&self, key: &Key, since: Epoch) -> Epoch {
+        let (own, removal) = {
             let mut held = self.epochs.hold(key);
-            held.invalidate(key);
+            let is_current = held.is_current(key, since);
+            let begun = held.invalidate(key);
             held.note_change(key);
-            (self.memory.remove(key), self.disk.as_ref().and_then(|disk| disk.forget(key)))
+            self.memory.remove(key);
+            let removal = self.disk.as_ref().and_then(|disk| disk.forget(key));
+            (if is_current { begun } else { since }, removal)
         };
-        let memory = memory.map_or(0, |entry| entry.variants.len() as u64);
-        let disk = match removal {
+        if let Some(removal) = removal {
             // It is given up only with the runtime.
-            Some(removal) => tokio::task::spawn_blocking(|| removal.wait()).await.unwrap_or(0),
-            None => 0,
-        };
-        Purged { memory, disk }
+            let _ = tokio::task::spawn_blocking(|| removal.wait()).await;
+        }
+        own
     }
 
     /// The bytes in this range of a stored body. The first ones are there when it returns, so that the upstream can be asked

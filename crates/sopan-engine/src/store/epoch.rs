@@ -135,9 +135,10 @@ impl Held<'_> {
     }
 
     /// Begins a new epoch for a key.
-    pub(super) fn invalidate(&mut self, key: &Key) {
+    pub(super) fn invalidate(&mut self, key: &Key) -> Epoch {
         let epoch = self.epochs.next();
         self.stripe.recent.note(key.digest(), epoch, REMEMBERED_MAX);
+        Epoch(epoch)
     }
 
     /// From here on [`end_loading`](Self::end_loading) tells whether the entry was changed.

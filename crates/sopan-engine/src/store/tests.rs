@@ -163,7 +163,7 @@ fn single_answers_are_freshened_replaced_and_forgotten() {
     assert!(cache.put(&key, stored("d", 12, 3), body, &ids[1..], cache.epoch()));
     assert_eq!(versions(&cache, &key), [12]);
     let before = cache.epoch();
-    assert_eq!(wait(cache.invalidate(&key)), Purged { memory: 1, disk: 0 });
+    wait(cache.invalidate(&key, before));
     assert!(!cache.freshen(&key, ids[2], stored("c", 13, 10), before));
     assert_eq!((versions(&cache, &key), cache.usage().memory_bytes), (vec![], 0));
 }
@@ -266,7 +266,7 @@ fn nothing_from_before_an_invalidation_is_there_after_it() {
         for round in 0..3_000 {
             let version = now.fetch_add(1, Ordering::SeqCst) + 1;
             match round % 3 {
-                0 => keys.iter().for_each(|key| _ = wait(cache.invalidate(key))),
+                0 => keys.iter().for_each(|key| _ = wait(cache.invalidate(key, cache.epoch()))),
                 1 => _ = wait(cache.purge(Purge::Prefix { upstream: "shop", path: "/v1" })),
                 _ => _ = wait(cache.purge(Purge::All)),
             }
@@ -298,7 +298,7 @@ proptest! {
                     }
                 }
                 2 => {
-                    wait(cache.invalidate(key));
+                    wait(cache.invalidate(key, since));
                     list.clear();
                     is_untrue[at] = true;
                 }

@@ -25,7 +25,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 use sopan_core::cache::Stored;
 
 use crate::budget::ByteBudget;
@@ -37,8 +36,8 @@ pub use disk::DiskUsage;
 pub(crate) use entry::{Body, Entry, Variant};
 pub(crate) use epoch::Epoch;
 use epoch::Epochs;
-pub(crate) use key::Key;
 use key::Scope;
+pub(crate) use key::{Key, Place};
 use load::Loads;
 use memory::Memory;
 pub(crate) use read::BodyReader;
@@ -180,11 +179,7 @@ impl Cache {
     /// is on it for good when this returns.
     pub async fn purge(self: &Arc<Self>, what: Purge<'_>) -> Purged {
         let scope = match what {
-            Purge::Url { upstream, target } => {
-                let key = Key::new(upstream, target);
-                self.doom(|known| *known == key);
-                return self.invalidate(&key).await;
-            }
+            Purge::Url { upstream, target } => Scope::Url { upstream: upstream.to_owned(), target: target.to_owned() },
             Purge::Prefix { upstream, path } => Scope::Below { upstream: upstream.to_owned(), path: path.to_owned() },
             Purge::All => Scope::All,
         };
@@ -223,14 +218,6 @@ impl Cache {
         self.disk.iter().for_each(Disk::close);
     }
 
-    /// Says which API the name of an upstream stands for, by its URL: under the same name there may have been another one, and
-    /// what is on the disk of that goes. Blocks the thread.
-    pub(crate) fn claim(&self, upstream: &str, url: &str) {
-        let digest = Sha256::digest(url.as_bytes());
-        let api = u64::from_be_bytes(digest[..8].try_into().expect("a digest is longer"));
-        self.disk.iter().for_each(|disk| disk.claim(upstream, api));
-    }
-
     /// Has a purge end what is under way there for who comes later.
     pub(crate) fn add_flights(&self, flights: &Arc<Flights<Key, Seat>>) {
         let mut known = self.flights.lock();
@@ -256,11 +243,6 @@ impl Cache {
     /// To be taken before a request is sent whose answer may be stored.
     pub(crate) fn epoch(&self) -> Epoch {
         self.epochs.now()
-    }
-
-    /// Whether nothing has made untrue what was asked for this key since then.
-    pub(crate) fn is_current(&self, key: &Key, since: Epoch) -> bool {
-        self.epochs.hold(key).is_current(key, since)
     }
 
     /// The answers for a key, if all that there are are at hand.
@@ -310,22 +292,25 @@ impl Cache {
         }
     }
 
-    /// Throws all answers for a key away. What was asked for before is not stored afterwards. Where some lie on a disk, that
-    /// they are gone is on it for good when this returns.
-    pub(crate) async fn invalidate(&self, key: &Key) -> Purged {
-        let (memory, removal) = {
+    /// Throws all answers for a key away, since an unsafe request that was sent in this epoch has made them untrue. What was
+    /// asked for before is not stored afterwards, but its own answer may be, in the epoch that comes back; unless another has
+    /// made that untrue, also while this one waited. Where some lie on a disk, that they are gone is on it for good when this
+    /// returns.
+    pub(crate) async fn invalidate(&self, key: &Key, since: Epoch) -> Epoch {
+        let (own, removal) = {
             let mut held = self.epochs.hold(key);
-            held.invalidate(key);
+            let is_current = held.is_current(key, since);
+            let begun = held.invalidate(key);
             held.note_change(key);
-            (self.memory.remove(key), self.disk.as_ref().and_then(|disk| disk.forget(key)))
+            self.memory.remove(key);
+            let removal = self.disk.as_ref().and_then(|disk| disk.forget(key));
+            (if is_current { begun } else { since }, removal)
         };
-        let memory = memory.map_or(0, |entry| entry.variants.len() as u64);
-        let disk = match removal {
+        if let Some(removal) = removal {
             // It is given up only with the runtime.
-            Some(removal) => tokio::task::spawn_blocking(|| removal.wait()).await.unwrap_or(0),
-            None => 0,
-        };
-        Purged { memory, disk }
+            let _ = tokio::task::spawn_blocking(|| removal.wait()).await;
+        }
+        own
     }
 
     /// The bytes in this range of a stored body. The first ones are there when it returns, so that the upstream can be asked

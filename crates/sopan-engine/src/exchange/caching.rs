@@ -147,7 +147,7 @@ impl Exchange<'_> {
             return None;
         }
         let target = self.head.uri().path_and_query().map_or("/", PathAndQuery::as_str);
-        let key = Key::new(upstream.name(), target);
+        let key = Key::new(upstream.name(), cache.place, target);
         let entry = cache.store.get(&key);
         let headers = self.head.headers();
         let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));

@@ -182,7 +182,10 @@ impl Disk {
     }
 
     pub(super) fn set_head(&self, key: &Key, id: u64, stored: Arc<Stored>) {
-        self.shared.queue.store(What::Head { key: key.clone(), id, stored });
+        // With the head that it had it may be given to whom it is for no longer.
+        if !self.shared.queue.store(What::Head { key: key.clone(), id, stored }) {
+            self.remove(key, vec![id]);
+        }
     }
 
     pub(super) fn remove(&self, key: &Key, ids: Vec<u64>) {
@@ -204,20 +207,6 @@ impl Disk {
         let waiter = Arc::new(Waiter::default());
         self.shared.queue.remove(what, Some(Arc::clone(&waiter)));
         Removal { waiter, shared: Arc::clone(&self.shared) }
-    }
-
-    /// Says which API the name of an upstream stands for. What is there of another one goes, for good when this returns.
-    /// Blocks the thread.
-    pub(super) fn claim(&self, upstream: &str, api: u64) {
-        let known = self.shared.index.read().as_ref().map(|index| index.api_of(upstream));
-        if matches!(known, Some(Ok(Some(known))) if known == api) {
-            return;
-        }
-        self.purge(Scope::Below { upstream: upstream.to_owned(), path: String::new() }).wait();
-        let noted = self.shared.index.read().as_ref().map(|index| index.set_api(upstream, api));
-        if let Some(Err(error)) = noted {
-            self.shared.warn(&format!("what is stored is lost at the next start: {error}"));
-        }
     }
 
     /// What is needed to read the answers for a key.

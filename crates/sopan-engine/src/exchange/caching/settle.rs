@@ -271,11 +271,8 @@ impl Caching {
                 Whole::Spilled(spill) => return spill.finish(),
             };
             let mut stored = Stored::clone(&stored);
-            match &mut stored.extent {
-                Extent::Whole(length) => *length = Some(body.len() as u64),
-                // One that came in chunks has told its length nowhere but in the range that it claims to be.
-                Extent::Part(part) if part.span.length() != body.len() as u64 => return,
-                Extent::Part(_) => {}
+            if !stored.has_come_with(body.len() as u64) {
+                return;
             }
             // One that is out of date is refused by its epoch.
             store.put(&key, stored, Body::Memory(body), &replaces, epoch);

@@ -185,22 +185,6 @@ impl Index {
         })
     }
 
-    /// Which API an upstream's name stood for when its answers were stored, by a digest of its URL.
-    pub(super) fn api_of(&self, upstream: &str) -> Result<Option<u64>, IndexError> {
-        guarded(|| {
-            let meta = self.database()?.begin_read()?.open_table(META)?;
-            Ok(meta.get(&*api_key(upstream))?.map(|api| api.value()))
-        })
-    }
-
-    pub(super) fn set_api(&self, upstream: &str, api: u64) -> Result<(), IndexError> {
-        guarded(|| {
-            let begun = self.database()?.begin_write()?;
-            begun.open_table(META)?.insert(&*api_key(upstream), api)?;
-            Ok(begun.commit()?)
-        })
-    }
-
     /// What the index itself takes on the disk.
     pub(super) fn bytes(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |found| found.blocks() * 512)
@@ -218,10 +202,6 @@ impl Index {
     fn database(&self) -> Outcome<&Database> {
         self.database.as_ref().ok_or(redb::Error::DatabaseClosed)
     }
-}
-
-fn api_key(upstream: &str) -> String {
-    format!("api of {upstream}")
 }
 
 impl Drop for Index {

@@ -71,7 +71,7 @@ fn why_an_answer_is_not_stored() {
             &[],
             |_, policy| policy.default_ttl = Some(Duration::from_secs(9)),
             "it does not say how long it may be used, and has neither ETag nor Last-Modified by which it could be asked \
-             about, and default_ttl is for successful answers to GET",
+             about, and default_ttl is for successful answers to GET that are no stream of events",
         ),
         (
             &[],

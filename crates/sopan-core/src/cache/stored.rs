@@ -81,6 +81,20 @@ pub enum Extent {
     Part(Part),
 }
 
+impl Extent {
+    /// All of it has come, so many bytes. Answers whether that can be: one that came in chunks has told its length nowhere but
+    /// in the range that it claims to be.
+    pub fn has_come(&mut self, bytes: u64) -> bool {
+        match self {
+            Self::Whole(length) => {
+                *length = Some(bytes);
+                true
+            }
+            Self::Part(part) => part.span.length() == bytes,
+        }
+    }
+}
+
 /// An answer in store, without its body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {

@@ -3,9 +3,19 @@
 //! A [`Line`] says when a client asks what, what the upstream answers, if it is asked, and what the client gets.
 //! What `sopan_core::cache` decides of a request is held to tables of its own; here is seen what the engine makes of it.
 
+mod ages;
+mod bodies;
+mod chosen;
+mod confirmed;
 mod files;
-mod files;
+mod kept;
+mod keys;
+mod owners;
+mod parts;
+mod stale;
 mod together;
+mod tokens;
+mod told;
 mod writes;
 
 use std::collections::VecDeque;

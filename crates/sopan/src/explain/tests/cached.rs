@@ -67,11 +67,11 @@ fn why_an_answer_is_not_stored() {
         ),
         (
             &[],
-            404,
+            202,
             &[],
             |_, policy| policy.default_ttl = Some(Duration::from_secs(9)),
             "it does not say how long it may be used, and has neither ETag nor Last-Modified by which it could be asked \
-             about, and default_ttl is for successful answers to GET",
+             about, and default_ttl is for successful answers to GET of a status like 200 or 204",
         ),
         (
             &[],

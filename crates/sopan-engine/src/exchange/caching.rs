@@ -313,8 +313,8 @@ impl Exchange<'_> {
         };
     }
 
-    /// Tells of the part that the cache had in a request to which it had no answer, and the upstream neither.
-    pub(super) fn tell_of_cache(&mut self, headers: &mut HeaderMap) {
+    /// Tells the client of an answer of the upstream that the cache does not look at why it had to be asked for.
+    pub(super) fn tell_of_miss(&mut self, headers: &mut HeaderMap) {
         let Some(caching) = &self.caching else { return };
         let forward = caching.forward();
         self.story.cache = Some(Cached::of(forward));

@@ -16,6 +16,7 @@ mod pacing;
 mod pool;
 mod queue;
 mod refusal;
+mod rest;
 mod retry;
 mod retry_after;
 mod secrets;

@@ -239,13 +239,16 @@ impl Exchange<'_> {
         self.answer_from(&caching.key, &both, reuse, Cached::Miss, &told).await
     }
 
-    /// Reads a body to its end; none if that does not come, or is further than `room` bytes away.
+    /// Reads a body to its end; none if that does not come in time, or is further than `room` bytes away. The head waits for
+    /// it, and so it has no more time than a head has.
     async fn read_all(&mut self, room: u64) -> Option<Bytes> {
-        let conn = self.conn.as_mut()?;
         let mut read = BytesMut::new();
         loop {
+            let idle = self.upstream.idle_timeout;
+            let patience = self.left().map_or(idle, |left| left.min(idle));
+            let conn = self.conn.as_mut()?;
             let frame = poll_fn(|cx| conn.poll_body(cx));
-            match tokio::time::timeout(self.upstream.idle_timeout, frame).await {
+            match tokio::time::timeout(patience, frame).await {
                 Ok(None) => return Some(read.freeze()),
                 Ok(Some(Ok(frame))) => read.extend_from_slice(&frame.into_data().unwrap_or_default()),
                 Err(_) | Ok(Some(Err(_))) => return None,

@@ -67,11 +67,15 @@ fn why_an_answer_is_not_stored() {
         ),
         (
             &[],
-            404,
+            202,
             &[],
             |_, policy| policy.default_ttl = Some(Duration::from_secs(9)),
             "it does not say how long it may be used, and has neither ETag nor Last-Modified by which it could be asked \
+<<<<<<< HEAD
              about, and default_ttl is for successful answers to GET that are no stream of events",
+=======
+             about, and default_ttl is for successful answers to GET of a status like 200 or 204",
+>>>>>>> r2
         ),
         (
             &[],

@@ -71,11 +71,7 @@ fn why_an_answer_is_not_stored() {
             &[],
             |_, policy| policy.default_ttl = Some(Duration::from_secs(9)),
             "it does not say how long it may be used, and has neither ETag nor Last-Modified by which it could be asked \
-<<<<<<< HEAD
-             about, and default_ttl is for successful answers to GET that are no stream of events",
-=======
-             about, and default_ttl is for successful answers to GET of a status like 200 or 204",
->>>>>>> r2
+             about, and default_ttl is for successful answers to GET of a status like 200 or 204, not for streams of events",
         ),
         (
             &[],

@@ -82,7 +82,9 @@ impl Stored {
         }
         let directives = ResponseDirectives::read(&headers, &policy.targeted);
         let freshness = freshness(policy, asked, Received { status: self.status, ..received }, &headers, &directives);
-        let owner = if is_about_all(&directives.private) { self.owner.or(asked.owner) } else { self.owner };
+        // One that does not say that it is for all is for whoever asked, whose fields it may have now.
+        let is_for_all = !is_about_all(&directives.private) && may_be_shared(asked, &directives);
+        let owner = self.owner.or(asked.owner.filter(|_| !is_for_all));
         let selecting = Selecting::of(&headers, asked.headers);
         // A part that becomes a whole has a length from now on.
         let status = if matches!(self.extent, Extent::Part(_)) { StatusCode::PARTIAL_CONTENT } else { self.status };

@@ -264,7 +264,7 @@ impl<'a> Exchange<'a> {
                     verdict => Onward::GiveUp(Box::new(GivenUp::Failed(verdict))),
                 },
                 Attempt::Answered => match self.answered().await {
-                    Answered::PassOn(prefix, verdict) if self.caching.is_some() => {
+                    Answered::PassOn(prefix, verdict) if self.is_for_cache() => {
                         Onward::Settle(Box::new((prefix, verdict)))
                     }
                     Answered::PassOn(prefix, verdict) => return self.pass_on(prefix, verdict),
@@ -283,6 +283,12 @@ impl<'a> Exchange<'a> {
                 },
             };
         }
+    }
+
+    /// Whether the cache is to see the upstream's answer, which a change of protocols is not.
+    fn is_for_cache(&self) -> bool {
+        let is_switch = |response: &Response<()>| response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        self.caching.is_some() && !self.response.as_ref().is_some_and(is_switch)
     }
 
     /// The upstream has answered: is that the answer of the exchange, or is another attempt worth it?

@@ -304,19 +304,26 @@ impl Cache {
     /// Throws all answers for a key away. What was asked for before is not stored afterwards. Where some lie on a disk, that
     /// they are gone is on it for good when this returns.
     pub(crate) async fn invalidate(&self, key: &Key) -> Purged {
-        let (memory, removal) = {
-            let mut held = self.epochs.hold(key);
-            held.invalidate(key);
-            held.note_change(key);
-            (self.memory.remove(key), self.disk.as_ref().and_then(|disk| disk.forget(key)))
-        };
-        let memory = memory.map_or(0, |entry| entry.variants.len() as u64);
+        let (memory, removal) = self.begin_to_invalidate(key);
         let disk = match removal {
             // It is given up only with the runtime.
             Some(removal) => tokio::task::spawn_blocking(|| removal.wait()).await.unwrap_or(0),
             None => 0,
         };
         Purged { memory, disk }
+    }
+
+    /// The same, but for the wait until that is on a disk.
+    pub(crate) fn invalidate_soon(&self, key: &Key) {
+        drop(self.begin_to_invalidate(key));
+    }
+
+    fn begin_to_invalidate(&self, key: &Key) -> (u64, Option<disk::Removal>) {
+        let mut held = self.epochs.hold(key);
+        held.invalidate(key);
+        held.note_change(key);
+        let memory = self.memory.remove(key).map_or(0, |entry| entry.variants.len() as u64);
+        (memory, self.disk.as_ref().and_then(|disk| disk.forget(key)))
     }
 
     /// The bytes in this range of a stored body. The first ones are there when it returns, so that the upstream can be asked

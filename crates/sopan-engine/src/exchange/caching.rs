@@ -17,8 +17,9 @@ use std::time::SystemTime;
 
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, UPGRADE};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use sopan_core::cache::directives::RequestDirectives;
+use sopan_core::cache::invalidate::invalidates;
 use sopan_core::cache::range::Span;
 use sopan_core::cache::status::{CacheStatus, Forward};
 use sopan_core::cache::{
@@ -58,6 +59,10 @@ pub(super) struct Caching {
     /// When its last attempt was sent, by the calendar and by the store's own count of what was made untrue.
     requested: SystemTime,
     epoch: Epoch,
+    /// Whether it is with the upstream, which may be acting on it.
+    is_out: bool,
+    /// Whether an attempt was lost that the upstream may have acted on.
+    is_in_doubt: bool,
     /// Others wait for its answer.
     leader: Option<Leader<Key, Seat>>,
     /// Whether it waited for the answer of another.
@@ -81,6 +86,8 @@ impl Caching {
             sent: None,
             requested: now,
             epoch,
+            is_out: false,
+            is_in_doubt: false,
             leader: None,
             has_followed: false,
         }
@@ -102,6 +109,11 @@ impl Caching {
     /// Whether something is to be looked at or waited for before it goes to the upstream.
     pub(super) fn is_to_wait(&self) -> bool {
         self.leader.is_none()
+    }
+
+    /// Whether it may have changed something at the upstream, which nobody has told.
+    pub(super) fn may_have_written(&self) -> bool {
+        (self.is_out || self.is_in_doubt) && invalidates(&self.method, StatusCode::OK)
     }
 
     /// What follows from the upstream's answer.
@@ -141,8 +153,9 @@ impl Exchange<'_> {
     pub(super) fn answer_from_store(&mut self) -> Option<Answer> {
         let upstream = self.upstream;
         let cache = upstream.cache.as_ref()?;
-        // A body that is collected goes elsewhere, and what becomes another protocol is no answer.
-        if self.has_sink() || self.head.headers().contains_key(UPGRADE) {
+        // A body that is collected goes elsewhere, and what becomes another protocol is no answer. A write is a write all the
+        // same, whatever it offers beside.
+        if self.has_sink() || self.head.headers().contains_key(UPGRADE) && self.head.method().is_safe() {
             return None;
         }
         let target = self.head.uri().path_and_query().map_or("/", PathAndQuery::as_str);
@@ -304,6 +317,15 @@ impl Exchange<'_> {
     pub(super) fn note_sending(&mut self) {
         let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
         (caching.requested, caching.epoch) = (self.upstream.clock.wall(), cache.store.epoch());
+        caching.is_in_doubt |= caching.is_out;
+        caching.is_out = true;
+    }
+
+    /// Notes that the upstream has answered the attempt, or has not seen it.
+    pub(super) fn note_sent(&mut self) {
+        if let Some(caching) = &mut self.caching {
+            caching.is_out = false;
+        }
     }
 
     /// Has the head ask about what is stored, in place of what the client asks about what it has.

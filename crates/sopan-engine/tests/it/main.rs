@@ -6,6 +6,7 @@ mod body;
 mod breaker;
 mod cancel;
 mod client;
+mod doubt;
 mod fairness;
 mod hold;
 mod hop;

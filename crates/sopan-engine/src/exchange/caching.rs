@@ -22,6 +22,7 @@ use sopan_core::cache::directives::RequestDirectives;
 use sopan_core::cache::invalidate::invalidates;
 use sopan_core::cache::range::Span;
 use sopan_core::cache::status::{CacheStatus, Forward};
+use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{
     After, Ask, Asked, Failure, Lookup, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
     after_response, lookup,
@@ -63,6 +64,8 @@ pub(super) struct Caching {
     is_out: bool,
     /// Whether an attempt was lost that the upstream may have acted on.
     is_in_doubt: bool,
+    /// By what others were chosen that it has waited for in vain, and what it has there itself.
+    told_apart: Selecting,
     /// Others wait for its answer.
     leader: Option<Leader<Key, Seat>>,
     /// Whether it waited for the answer of another.
@@ -88,6 +91,7 @@ impl Caching {
             epoch,
             is_out: false,
             is_in_doubt: false,
+            told_apart: Selecting::default(),
             leader: None,
             has_followed: false,
         }
@@ -215,7 +219,7 @@ impl Exchange<'_> {
         for _ in 0..LOOKS_MAX {
             let caching = self.caching.as_mut()?;
             let sent = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe)?;
-            let led = match cache.flights.join(caching.key.clone(), &caching.asked(), sent) {
+            let led = match cache.flights.join(caching.key.clone(), &caching.asked(), &caching.told_apart, sent) {
                 Joined::Lead(leader) => Led::Lead(leader),
                 Joined::Alone => Led::Alone,
                 Joined::Follow(follower) => {
@@ -227,7 +231,15 @@ impl Exchange<'_> {
                 }
             };
             match led {
-                Led::Shared(seat) => return self.share(seat),
+                Led::Shared(seat) => {
+                    let stored = Arc::clone(&seat.stored);
+                    if let Some(answer) = self.share(seat) {
+                        return Some(answer);
+                    }
+                    if !self.is_told_apart(&stored) {
+                        return None;
+                    }
+                }
                 Led::Alone => return None,
                 Led::TooLate => return Some(self.stopped(Stop::TotalTimeout { sent: false })),
                 Led::LookAgain => {
@@ -256,6 +268,18 @@ impl Exchange<'_> {
         let Lookup::Reuse(reuse) = lookup(&cache.policy, &caching.asked(), &[&seat.stored], now) else { return None };
         let forward = caching.forward();
         self.answer_from_seat(seat, &reuse, forward)
+    }
+
+    /// Whether this answer was chosen by something in which the request differs, as was not known before: those that have
+    /// the same there can wait for each other.
+    fn is_told_apart(&mut self, stored: &Stored) -> bool {
+        let Some(caching) = self.caching.as_mut().filter(|caching| !stored.selecting.is_for(&caching.headers)) else {
+            return false;
+        };
+        let told_apart = Selecting::of(&stored.headers, &caching.headers);
+        let is_new = !told_apart.is_beyond_fields && told_apart != caching.told_apart;
+        caching.told_apart = told_apart;
+        is_new
     }
 
     async fn look_again(&mut self) -> Option<Answer> {

@@ -4,7 +4,7 @@ use sopan_core::policy::CachePolicy;
 use sopan_engine::Settings;
 use sopan_fake::script::{Answer, Request};
 
-use crate::support::{Bench, get, leave_after, request, s, settled};
+use crate::support::{Bench, get, leave_after, ms, request, s, settled};
 
 fn storing(settings: &mut Settings) {
     settings.cache = Some(CachePolicy::default());
@@ -62,4 +62,26 @@ async fn what_a_lost_attempt_has_done_the_next_ones_answer_does_not_deny() {
     assert_eq!(bench.get("/x").await.text(), "1");
     assert_eq!(bench.send(request("PUT", "/x", "new")).await.status(), 409);
     assert_eq!(bench.get("/x").await.text(), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_differ_in_what_an_answer_was_chosen_by_wait_for_their_own() {
+    let script = |asked: &Request| {
+        let language = asked.field("accept-language").unwrap_or_default().to_owned();
+        let answer = Answer::json(200, language).header("Cache-Control", "max-age=60");
+        answer.header("Vary", "Accept-Language").after(ms(500))
+    };
+    let bench = Bench::new(script, storing);
+    let ask = |number: usize| {
+        let mut asked = get("/x");
+        let language = ["en", "de", "fr"][number.min(20) % 3];
+        asked.headers_mut().insert("accept-language", language.parse().unwrap());
+        (language, bench.spawn(asked))
+    };
+    let crowd: Vec<_> = (0..60).map(ask).collect();
+    for (language, got) in crowd {
+        assert_eq!(got.await.unwrap().text(), language);
+    }
+    assert_eq!(bench.upstream.arrivals(), 3);
+    bench.is_at_rest();
 }

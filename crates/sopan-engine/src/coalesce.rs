@@ -21,6 +21,7 @@ use std::task::{Context, Poll, Waker};
 use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
 use http::{HeaderName, Method};
 use parking_lot::Mutex;
+use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{Asked, Send as Sent};
 use sopan_core::headers::passes;
 use sopan_core::time::Instant;
@@ -124,9 +125,16 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     }
 
     /// A request that the store cannot answer, and that is to be sent like this. To be asked only where its answer may be
-    /// shared ([`Sent::is_sharable`]).
-    pub(crate) fn join(self: &Arc<Self>, key: K, asked: &Asked<'_>, sent: &Sent) -> Joined<K, T> {
-        let course = Course { key, like: self.likeness(asked, sent) };
+    /// shared ([`Sent::is_sharable`]). Who has waited for an answer that was chosen by other fields than its own says by which,
+    /// and meets those alone that have the same there.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        key: K,
+        asked: &Asked<'_>,
+        told_apart: &Selecting,
+        sent: &Sent,
+    ) -> Joined<K, T> {
+        let course = Course { key, like: self.likeness(asked, told_apart, sent) };
         let mut shard = self.shard(&course.key).lock();
         if shard.loners.contains(&course, self.clock.now()) {
             return Joined::Alone;
@@ -174,11 +182,12 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     }
 
     /// A digest of what may choose another answer for the same key: whom it is for, what is asked of it.
-    fn likeness(&self, asked: &Asked<'_>, sent: &Sent) -> u64 {
+    fn likeness(&self, asked: &Asked<'_>, told_apart: &Selecting, sent: &Sent) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         // One that has come round must not wait for the answer to itself.
         let rounds = passes(asked.headers);
         (asked.host, asked.owner, asked.method == Method::HEAD, rounds).hash(&mut hasher);
+        told_apart.fields.hash(&mut hasher);
         match &sent.ask {
             Some(ask) => {
                 let missing = ask.missing.map(|span| (span.first, span.last));

@@ -313,6 +313,15 @@ impl Cache {
         own
     }
 
+    /// Throws all answers for a key away without waiting until that is on a disk.
+    pub(crate) fn invalidate_soon(&self, key: &Key) {
+        let mut held = self.epochs.hold(key);
+        held.invalidate(key);
+        held.note_change(key);
+        self.memory.remove(key);
+        drop(self.disk.as_ref().and_then(|disk| disk.forget(key)));
+    }
+
     /// The bytes in this range of a stored body. The first ones are there when it returns, so that the upstream can be asked
     /// still if they are lost.
     pub(crate) async fn read(

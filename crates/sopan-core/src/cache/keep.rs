@@ -83,10 +83,9 @@ impl Stored {
         let directives = ResponseDirectives::read(&headers, &policy.targeted);
         let freshness = freshness(policy, asked, Received { status: self.status, ..received }, &headers, &directives);
         let selecting = Selecting::of(&headers, asked.headers);
-        // One that was for all because it said so, and says so no longer, is for the one who has asked now.
-        let was_said = is_for_all(&self.directives) && !may_be_shared(asked, &directives);
-        let is_for_one = is_about_all(&directives.private) || selecting.is_by_credential() || was_said;
-        let owner = if is_for_one { self.owner.or(asked.owner) } else { self.owner };
+        // One that does not say that it is for all is for whoever asked, whose fields it may have now.
+        let is_for_one = is_about_all(&directives.private) || selecting.is_by_credential();
+        let owner = self.owner.or(asked.owner.filter(|_| is_for_one || !may_be_shared(asked, &directives)));
         // A part that becomes a whole has a length from now on.
         let status = if matches!(self.extent, Extent::Part(_)) { StatusCode::PARTIAL_CONTENT } else { self.status };
         let merged = Received { status, headers: &headers, times: received.times };

@@ -327,3 +327,27 @@ fn no_secret_of_a_request_is_kept_and_none_is_shown() {
 fn sent() -> Send {
     Send { forward: status::Forward::UriMiss, ask: None, fallback: None, is_sharable: true, may_store: true }
 }
+
+#[test]
+fn what_a_304_no_longer_says_to_be_for_all_is_for_whom_it_told_that() {
+    let fresh = "200 | cache-control: max-age=60";
+    for (first, said, second, says) in [
+        ("GET ann | authorization: a", "public, max-age=1", "GET bob | authorization: b", "max-age=60"),
+        ("GET ann | cookie: a", "s-maxage=1", "GET bob | cookie: b", "max-age=60, must-revalidate"),
+        ("GET", "max-age=1", "GET bob | cookie: b", "max-age=60"),
+    ] {
+        let answered = format!(r#"200 | cache-control: {said} | etag: "a""#);
+        let mut story = Story::of(CachePolicy::default());
+        story.tell(0.0, first, &answered, "send UriMiss → store");
+        let told = story.step(2.0, &request(second), &format!("304 | cache-control: {says} | x-account: bob"));
+        assert!(told.ends_with("→ freshen #0: #0 whole, age 0, ttl 60"), "{told}");
+        story
+            .tell(3.0, second, "", "#0 whole, age 1, ttl 59")
+            .tell(4.0, "GET cat | cookie: c", fresh, "send UriMiss → store")
+            .tell(5.0, "GET", fresh, "send UriMiss → store");
+    }
+    Story::of(CachePolicy::default())
+        .tell(0.0, "GET ann", r#"200 | cache-control: public, max-age=1 | etag: "a""#, "send UriMiss → store")
+        .tell(2.0, "GET bob", "304", r#"send Stale, asks #0 "a", or #0 → freshen #0: #0 whole, age 0, ttl 1"#)
+        .tell(2.0, "GET", "", "#0 whole, age 0, ttl 1");
+}

@@ -24,6 +24,8 @@ use crate::headers::{is_credential, is_secret};
 /// An answer that depends on more fields than this is as good as one that depends on everything, and what is kept of a
 /// request has to end somewhere.
 const FIELDS_MAX: usize = 32;
+/// A longer value is hardly anybody else's, and whoever looks for an answer compares it with that of each variant.
+const FIELD_BYTES_MAX: usize = 4096;
 
 /// What an answer was chosen by: the fields that its `Vary` names, and what its request had in them.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -63,7 +65,8 @@ impl Selecting {
         let Some(mut names) = names.collect::<Option<Vec<_>>>() else { return Self::beyond_fields() };
         names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();
-        if names.len() > FIELDS_MAX {
+        let is_short = |name: &HeaderName| Field::of(request, name).is_none_or(|field| field.is_short());
+        if names.len() > FIELDS_MAX || !names.iter().all(is_short) {
             return Self::beyond_fields();
         }
         let fields = names.into_iter().map(|name| {
@@ -77,7 +80,7 @@ impl Selecting {
     pub fn is_for(&self, request: &HeaderMap) -> bool {
         !self.is_beyond_fields
             && self.fields.iter().all(|(name, kept)| match (Field::of(request, name), kept) {
-                (Some(field), Some(kept)) => field.is(kept),
+                (Some(field), Some(kept)) => field.is_short() && field.is(kept),
                 (None, None) => true,
                 _ => false,
             })
@@ -131,6 +134,11 @@ impl<'a> Field<'a> {
             _ => Kind::Other,
         };
         Some(Self { lines, kind })
+    }
+
+    /// Whether it is looked at at all.
+    fn is_short(&self) -> bool {
+        self.lines.iter().map(HeaderValue::len).sum::<usize>() <= FIELD_BYTES_MAX
     }
 
     /// Its normal form.

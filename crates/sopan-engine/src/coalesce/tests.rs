@@ -62,7 +62,7 @@ impl Request {
         };
         let ask = self.ask.clone();
         let sent = Sent { forward: Forward::UriMiss, ask, fallback: None, is_sharable: true, may_store: true };
-        air.join(key, &asked, &sent)
+        air.join(key, &asked, &Selecting::default(), &sent)
     }
 }
 

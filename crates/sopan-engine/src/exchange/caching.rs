@@ -19,8 +19,10 @@ use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, UPGR
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use sopan_core::cache::directives::RequestDirectives;
+use sopan_core::cache::invalidate::invalidates;
 use sopan_core::cache::range::Span;
 use sopan_core::cache::status::{CacheStatus, Forward};
+use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{
     After, Ask, Asked, Failure, Lookup, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
     after_response, lookup,
@@ -59,6 +61,12 @@ pub(super) struct Caching {
     /// When its last attempt was sent, by the calendar and by the store's own count of what was made untrue.
     requested: SystemTime,
     epoch: Epoch,
+    /// Whether it is with the upstream, which may be acting on it.
+    is_out: bool,
+    /// Whether an attempt was lost that the upstream may have acted on.
+    is_in_doubt: bool,
+    /// By what others were chosen that it has waited for in vain, and what it has there itself.
+    told_apart: Selecting,
     /// Others wait for its answer.
     leader: Option<Leader<Key, Seat>>,
     /// Whether it waited for the answer of another.
@@ -82,6 +90,9 @@ impl Caching {
             sent: None,
             requested: now,
             epoch,
+            is_out: false,
+            is_in_doubt: false,
+            told_apart: Selecting::default(),
             leader: None,
             has_followed: false,
         }
@@ -103,6 +114,11 @@ impl Caching {
     /// Whether something is to be looked at or waited for before it goes to the upstream.
     pub(super) fn is_to_wait(&self) -> bool {
         self.leader.is_none()
+    }
+
+    /// Whether it may have changed something at the upstream, which nobody has told.
+    pub(super) fn may_have_written(&self) -> bool {
+        (self.is_out || self.is_in_doubt) && invalidates(&self.method, StatusCode::OK)
     }
 
     /// What follows from the upstream's answer.
@@ -210,7 +226,7 @@ impl Exchange<'_> {
         for _ in 0..LOOKS_MAX {
             let caching = self.caching.as_mut()?;
             let sent = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe)?;
-            let led = match cache.flights.join(caching.key.clone(), &caching.asked(), sent) {
+            let led = match cache.flights.join(caching.key.clone(), &caching.asked(), &caching.told_apart, sent) {
                 Joined::Lead(leader) => Led::Lead(leader),
                 Joined::Alone => Led::Alone,
                 Joined::Follow(follower) => {
@@ -222,7 +238,15 @@ impl Exchange<'_> {
                 }
             };
             match led {
-                Led::Shared(seat) => return self.share(seat),
+                Led::Shared(seat) => {
+                    let stored = Arc::clone(&seat.stored);
+                    if let Some(answer) = self.share(seat) {
+                        return Some(answer);
+                    }
+                    if !self.is_told_apart(&stored) {
+                        return None;
+                    }
+                }
                 Led::Alone => return None,
                 Led::TooLate => return Some(self.give_up(GivenUp::Stopped(Stop::TotalTimeout { sent: false })).await),
                 Led::LookAgain => {
@@ -251,6 +275,18 @@ impl Exchange<'_> {
         let Lookup::Reuse(reuse) = lookup(&cache.policy, &caching.asked(), &[&seat.stored], now) else { return None };
         let forward = caching.forward();
         self.answer_from_seat(seat, &reuse, forward)
+    }
+
+    /// Whether this answer was chosen by something in which the request differs, as was not known before: those that have
+    /// the same there can wait for each other.
+    fn is_told_apart(&mut self, stored: &Stored) -> bool {
+        let Some(caching) = self.caching.as_mut().filter(|caching| !stored.selecting.is_for(&caching.headers)) else {
+            return false;
+        };
+        let told_apart = Selecting::of(&stored.headers, &caching.headers);
+        let is_new = !told_apart.is_beyond_fields && told_apart != caching.told_apart;
+        caching.told_apart = told_apart;
+        is_new
     }
 
     async fn look_again(&mut self) -> Option<Answer> {
@@ -331,6 +367,15 @@ impl Exchange<'_> {
     pub(super) fn note_sending(&mut self) {
         let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
         (caching.requested, caching.epoch) = (self.upstream.clock.wall(), cache.store.epoch());
+        caching.is_in_doubt |= caching.is_out;
+        caching.is_out = true;
+    }
+
+    /// Notes that the upstream has answered the attempt, or has not seen it.
+    pub(super) fn note_sent(&mut self) {
+        if let Some(caching) = &mut self.caching {
+            caching.is_out = false;
+        }
     }
 
     /// Has the head ask about what is stored, in place of what the client asks about what it has.

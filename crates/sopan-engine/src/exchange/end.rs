@@ -184,6 +184,7 @@ fn failure_of(stop: Stop) -> Option<cache::Failure> {
 impl Drop for Exchange<'_> {
     fn drop(&mut self) {
         self.refund_retry();
+        self.make_untrue_in_doubt();
         // If it has not been told yet, the client has left: there was nobody to answer.
         if self.story.sent.is_some() {
             self.upstream.observer.attempted(Attempted::Left);

@@ -7,6 +7,7 @@ mod breaker;
 mod cache;
 mod cancel;
 mod client;
+mod doubt;
 mod fairness;
 mod hold;
 mod hop;

@@ -69,7 +69,9 @@ fn status(status: StatusCode) -> String {
 fn no_lifetime(policy: &CachePolicy) -> String {
     let default = match policy.default_ttl {
         None => ", and default_ttl is none",
-        Some(_) => ", and default_ttl is for successful answers to GET of a status like 200 or 204, not for streams of events",
+        Some(_) => {
+            ", and default_ttl is for successful answers to GET of a status like 200 or 204, not for streams of events"
+        }
     };
     format!(
         "it does not say how long it may be used, and has neither ETag nor Last-Modified by which it could be asked \

@@ -144,3 +144,17 @@ fn no_secret_is_shown() {
     );
     assert_eq!(format!("{:?}", Selecting::of(&fields(&["vary: *"]), &request)), r#"{"*": "*"}"#);
 }
+
+#[test]
+fn a_value_that_is_too_long_to_be_compared_is_for_nobody_else() {
+    let line = |length: usize| format!("foo: {}", "a".repeat(length));
+    let (fits, long) = (line(FIELD_BYTES_MAX), line(FIELD_BYTES_MAX + 1));
+    check(&["foo"], &[&fits], &[&fits], true);
+    check(&["foo"], &[&long], &[&long], false);
+    check(&["foo"], &[&fits, "foo: b"], &[&fits, "foo: b"], false);
+    check(&["bar"], &[&long], &[&long], true);
+    // White space would be left out, but there is an end to what is looked at.
+    let kept = Selecting::of(&fields(&["vary: accept"]), &fields(&["accept: a, b"]));
+    assert!(kept.is_for(&fields(&["accept: a,  b"])));
+    assert!(!kept.is_for(&fields(&[&format!("accept: a,{}b", " ".repeat(FIELD_BYTES_MAX))])));
+}

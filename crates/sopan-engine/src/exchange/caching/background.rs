@@ -40,7 +40,11 @@ impl Exchange<'_> {
             may_store: true,
         };
         let Ok(place) = Arc::clone(&cache.background).try_acquire_owned() else { return };
-        let Joined::Lead(leader) = cache.flights.join(caching.key.clone(), &caching.asked(), &sent) else { return };
+        let Joined::Lead(leader) =
+            cache.flights.join(caching.key.clone(), &caching.asked(), &caching.told_apart, &sent)
+        else {
+            return;
+        };
         for name in [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_RANGE, RANGE] {
             caching.headers.remove(name);
         }

@@ -5,7 +5,7 @@
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, VARY};
 use sopan_core::cache::vary::Selecting;
-use sopan_core::headers::is_secret;
+use sopan_core::headers::is_credential;
 
 /// Who names more fields than this names everything.
 const FIELDS_MAX: usize = 32;
@@ -33,6 +33,10 @@ pub(crate) fn check(input: &[u8]) {
     let is_same = of_one == of_two;
     assert_eq!(of_one.is_for(two), is_same, "a comparison is one of normal forms: {of_one:?}, {of_two:?}");
     assert_eq!(of_two.is_for(one), is_same);
+    let is_kept = |(name, value): &(HeaderName, Option<Box<[u8]>>)| {
+        is_credential(name) && value.as_deref().is_some_and(|value| !value.is_empty())
+    };
+    assert!(!of_one.fields.iter().any(is_kept), "of a credential nothing is kept");
     let is_closed = of_one.fields.iter().all(|(_, value)| !value.as_deref().is_some_and(|value| value.ends_with(b" ")));
     // A blank at the end, where the last line of several is empty, is taken off a field.
     assert!(!is_closed || of_one.is_for(&rewritten(&of_one, one)), "a normal form is one of itself: {of_one:?}");
@@ -52,9 +56,12 @@ fn names(answer: &HeaderMap) -> Option<Vec<HeaderName>> {
     Some(names).filter(|names| names.len() <= FIELDS_MAX && names.iter().all(|name| name.as_str() != "*"))
 }
 
-/// All lines of a field as one (RFC 9110 §5.2).
+/// All lines of a field as one (RFC 9110 §5.2); of a credential nothing, since whose an answer is, is not said by this.
 fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<u8>> {
     let lines: Vec<_> = headers.get_all(name).iter().map(|line| line.as_bytes().trim_ascii()).collect();
+    if is_credential(name) {
+        return (!lines.is_empty()).then(Vec::new);
+    }
     (!lines.is_empty()).then(|| lines.join(&b", "[..]))
 }
 
@@ -65,11 +72,11 @@ fn gist(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<u8>> {
     Some(gist)
 }
 
-/// A request that has the normal form of each field in it whose form is known.
+/// A request that has the normal form of each field in it.
 fn rewritten(selecting: &Selecting, request: &HeaderMap) -> HeaderMap {
     let mut request = request.clone();
     for (name, value) in &selecting.fields {
-        if let Some(value) = value.as_ref().filter(|_| !is_secret(name)) {
+        if let Some(value) = value {
             request.insert(name, HeaderValue::from_bytes(value).expect("it was one"));
         }
     }

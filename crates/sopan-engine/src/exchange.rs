@@ -264,7 +264,7 @@ impl<'a> Exchange<'a> {
                     verdict => Onward::GiveUp(Box::new(GivenUp::Failed(verdict))),
                 },
                 Attempt::Answered => match self.answered().await {
-                    Answered::PassOn(prefix, verdict) if self.caching.is_some() => {
+                    Answered::PassOn(prefix, verdict) if self.concerns_cache() => {
                         Onward::Settle(Box::new((prefix, verdict)))
                     }
                     Answered::PassOn(prefix, verdict) => return self.pass_on(prefix, verdict),

@@ -36,8 +36,8 @@ pub use disk::DiskUsage;
 pub(crate) use entry::{Body, Entry, Variant};
 pub(crate) use epoch::Epoch;
 use epoch::Epochs;
-pub(crate) use key::Key;
 use key::Scope;
+pub(crate) use key::{Key, Place};
 use load::Loads;
 use memory::Memory;
 pub(crate) use read::BodyReader;
@@ -179,11 +179,7 @@ impl Cache {
     /// is on it for good when this returns.
     pub async fn purge(self: &Arc<Self>, what: Purge<'_>) -> Purged {
         let scope = match what {
-            Purge::Url { upstream, target } => {
-                let key = Key::new(upstream, target);
-                self.doom(|known| *known == key);
-                return self.invalidate(&key).await;
-            }
+            Purge::Url { upstream, target } => Scope::Url { upstream: upstream.to_owned(), target: target.to_owned() },
             Purge::Prefix { upstream, path } => Scope::Below { upstream: upstream.to_owned(), path: path.to_owned() },
             Purge::All => Scope::All,
         };
@@ -249,11 +245,6 @@ impl Cache {
         self.epochs.now()
     }
 
-    /// Whether nothing has made untrue what was asked for this key since then.
-    pub(crate) fn is_current(&self, key: &Key, since: Epoch) -> bool {
-        self.epochs.hold(key).is_current(key, since)
-    }
-
     /// The answers for a key, if all that there are are at hand.
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
         self.memory.get(key).filter(|entry| entry.is_whole)
@@ -301,22 +292,25 @@ impl Cache {
         }
     }
 
-    /// Throws all answers for a key away. What was asked for before is not stored afterwards. Where some lie on a disk, that
-    /// they are gone is on it for good when this returns.
-    pub(crate) async fn invalidate(&self, key: &Key) -> Purged {
-        let (memory, removal) = {
+    /// Throws all answers for a key away, since an unsafe request that was sent in this epoch has made them untrue. What was
+    /// asked for before is not stored afterwards, but its own answer may be, in the epoch that comes back; unless another has
+    /// made that untrue, also while this one waited. Where some lie on a disk, that they are gone is on it for good when this
+    /// returns.
+    pub(crate) async fn invalidate(&self, key: &Key, since: Epoch) -> Epoch {
+        let (own, removal) = {
             let mut held = self.epochs.hold(key);
-            held.invalidate(key);
+            let is_current = held.is_current(key, since);
+            let begun = held.invalidate(key);
             held.note_change(key);
-            (self.memory.remove(key), self.disk.as_ref().and_then(|disk| disk.forget(key)))
+            self.memory.remove(key);
+            let removal = self.disk.as_ref().and_then(|disk| disk.forget(key));
+            (if is_current { begun } else { since }, removal)
         };
-        let memory = memory.map_or(0, |entry| entry.variants.len() as u64);
-        let disk = match removal {
+        if let Some(removal) = removal {
             // It is given up only with the runtime.
-            Some(removal) => tokio::task::spawn_blocking(|| removal.wait()).await.unwrap_or(0),
-            None => 0,
-        };
-        Purged { memory, disk }
+            let _ = tokio::task::spawn_blocking(|| removal.wait()).await;
+        }
+        own
     }
 
     /// The bytes in this range of a stored body. The first ones are there when it returns, so that the upstream can be asked

@@ -28,7 +28,7 @@ use crate::exchange::log::Seldom;
 use crate::exchange::story::Audience;
 use crate::jitter::Jitter;
 use crate::state::StateHandle;
-use crate::store::{Cache, Key};
+use crate::store::{Cache, Key, Place};
 use crate::transport::{ClientCertificate, Dial, Roots, Target, TlsError, Transport};
 
 /// How an upstream is reached and treated.
@@ -189,6 +189,7 @@ pub struct Upstream {
 pub(crate) struct Caches {
     pub(crate) store: Arc<Cache>,
     pub(crate) policy: CachePolicy,
+    pub(crate) place: Place,
     /// Requests whose answers others may get.
     pub(crate) flights: Arc<Flights<Key, Seat>>,
     /// Places for requests in the background.
@@ -196,10 +197,10 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
-    fn new(store: Arc<Cache>, policy: CachePolicy, clock: Clock) -> Self {
+    fn new(store: Arc<Cache>, policy: CachePolicy, place: Place, clock: Clock) -> Self {
         let flights = Arc::new(Flights::new(clock));
         store.add_flights(&flights);
-        Self { store, policy, flights, background: Arc::new(Semaphore::new(BACKGROUND_MAX)) }
+        Self { store, policy, place, flights, background: Arc::new(Semaphore::new(BACKGROUND_MAX)) }
     }
 }
 
@@ -233,7 +234,9 @@ impl Upstream {
         } = settings;
         let Surroundings { clock, jitter, observer, dial, state, cache } = around;
         let cache = match (cache, policy) {
-            (Some(store), Some(policy)) if policy.on => Some(Caches::new(store, policy, clock)),
+            (Some(store), Some(policy)) if policy.on => {
+                Some(Caches::new(store, policy, Place::new(&target.to_string(), &mount), clock))
+            }
             _ => None,
         };
         let dial = match dial {

@@ -11,10 +11,10 @@ use http::Method;
 use http::header::{DATE, RANGE};
 
 use super::conditional::is_same_body;
-use super::directives::Scope;
 use super::freshness::Source;
 use super::keep::is_for_all;
 use super::range::{Part, Span, if_range_holds, joined, wanted_of_part};
+use super::standing::is_about_all;
 use super::status::Forward;
 use super::{Asked, Extent, Stored};
 use crate::hints::{Reader, http_date};
@@ -74,7 +74,7 @@ fn is_given_to(asked: &Asked<'_>, stored: &Stored) -> bool {
 /// and to nobody else.
 pub(super) fn is_given_once(stored: &Stored) -> bool {
     let Stored { directives, .. } = stored;
-    directives.no_store && !directives.must_understand || directives.private == Scope::All && stored.owner.is_none()
+    directives.no_store && !directives.must_understand || is_about_all(&directives.private) && stored.owner.is_none()
 }
 
 /// RFC 9111 §4: by `Date`. Of the same second, the one that came later.

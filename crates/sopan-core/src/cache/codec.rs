@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::directives::{ResponseDirectives, Scope};
+use super::choose::is_given_once;
+use super::directives::ResponseDirectives;
 use super::freshness::Freshness;
 use super::range::{Part, Span};
 use super::vary::Selecting;
@@ -97,10 +98,8 @@ impl Stored {
 
     /// Whether it might be stored with these settings: other ones may have given its directives to other fields.
     fn is_allowed(&self, policy: &CachePolicy, was_targeted: bool) -> bool {
-        let directives = &self.directives;
-        directives.is_targeted == was_targeted
-            && (!directives.no_store || directives.must_understand)
-            && (directives.private != Scope::All || self.owner.is_some())
+        self.directives.is_targeted == was_targeted
+            && !is_given_once(self)
             && (policy.store_set_cookie || !self.headers.contains_key(SET_COOKIE))
     }
 }

@@ -52,7 +52,7 @@ pub enum Source {
 
 impl Freshness {
     /// Reads it from an answer as it came, with its `Age`. `default_ttl` is what holds for a successful answer to a GET that
-    /// does not say.
+    /// does not say, and may be used without saying.
     pub fn of(
         status: StatusCode,
         headers: &HeaderMap,
@@ -106,23 +106,26 @@ impl<'a> Answer<'a> {
         })
     }
 
-    /// By the settings. They speak of data, and not of what is told as it happens: whoever asks later would hear the past.
+    /// By the settings, for want of a word of the upstream. Of a status that nobody may guess about, such as the 202 of a job
+    /// that is not done yet, that word is needed (the last point of RFC 9111 §3). They speak of data, and not of what is told
+    /// as it happens: whoever asks later would hear the past.
     fn set(&self, default_ttl: Option<Duration>) -> Option<(Duration, Source)> {
-        let is_open = self.status.is_success() && !self.is_forbidden() && !is_stream_of_events(self.headers);
+        let is_open = self.status.is_success() && self.may_be_guessed() && !is_stream_of_events(self.headers);
         default_ttl.filter(|_| is_open).map(|ttl| (ttl, Source::Default))
     }
 
     fn guessed(&self) -> Option<(Duration, Source)> {
-        if self.is_forbidden() || !(is_guessable(self.status) || self.directives.public) {
+        if !self.may_be_guessed() {
             return None;
         }
         let unchanged = seconds_between(date(self.headers, &LAST_MODIFIED, self.times.received)?, self.made);
         (!unchanged.is_zero()).then(|| ((unchanged / 10).min(GUESS_MAX), Source::Heuristic))
     }
 
-    /// Whether it says that it must not be used unasked, so that it has no lifetime for a reason.
-    fn is_forbidden(&self) -> bool {
-        self.directives.no_store || self.directives.no_cache == Scope::All
+    /// Not where it says that it must not be used unasked, so that it has no lifetime for a reason.
+    fn may_be_guessed(&self) -> bool {
+        let is_forbidden = self.directives.no_store || self.directives.no_cache == Scope::All;
+        !is_forbidden && (is_guessable(self.status) || self.directives.public)
     }
 
     fn initial_age(&self) -> Duration {

@@ -39,11 +39,11 @@ impl Stored {
         }
         let directives = ResponseDirectives::read(received.headers, &policy.targeted);
         may_be_stored(asked, received, &directives)?;
-        let owner = owner(asked, &directives)?;
+        let selecting = Selecting::of(received.headers, asked.headers);
+        let owner = owner(asked, &directives, &selecting)?;
         let extent = extent(asked, received)?;
         let freshness = freshness(policy, asked, received, received.headers, &directives);
         is_useful(asked, received, &directives, freshness)?;
-        let selecting = Selecting::of(received.headers, asked.headers);
         if selecting.is_beyond_fields {
             return Err(NotStored::VaryStar);
         }
@@ -82,8 +82,11 @@ impl Stored {
         }
         let directives = ResponseDirectives::read(&headers, &policy.targeted);
         let freshness = freshness(policy, asked, Received { status: self.status, ..received }, &headers, &directives);
-        let owner = if is_about_all(&directives.private) { self.owner.or(asked.owner) } else { self.owner };
         let selecting = Selecting::of(&headers, asked.headers);
+        // One that was for all because it said so, and says so no longer, is for the one who has asked now.
+        let was_said = is_for_all(&self.directives) && !may_be_shared(asked, &directives);
+        let is_for_one = is_about_all(&directives.private) || selecting.is_by_credential() || was_said;
+        let owner = if is_for_one { self.owner.or(asked.owner) } else { self.owner };
         // A part that becomes a whole has a length from now on.
         let status = if matches!(self.extent, Extent::Part(_)) { StatusCode::PARTIAL_CONTENT } else { self.status };
         let merged = Received { status, headers: &headers, times: received.times };
@@ -154,12 +157,17 @@ fn is_understood(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200..=206 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 500..=505)
 }
 
-/// Whose an answer is alone.
-fn owner(asked: &Asked<'_>, directives: &ResponseDirectives) -> Result<Option<Owner>, NotStored> {
+/// Whose an answer is alone. One that was chosen by a credential is for who has that, whatever else it says.
+fn owner(
+    asked: &Asked<'_>,
+    directives: &ResponseDirectives,
+    selecting: &Selecting,
+) -> Result<Option<Owner>, NotStored> {
     let is_private = is_about_all(&directives.private);
+    let is_for_one = is_private || selecting.is_by_credential();
     match asked.owner {
         None if is_private => Err(NotStored::Private),
-        Some(_) if !is_private && may_be_shared(asked, directives) => Ok(None),
+        Some(_) if !is_for_one && may_be_shared(asked, directives) => Ok(None),
         owner => Ok(owner),
     }
 }

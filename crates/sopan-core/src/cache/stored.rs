@@ -173,6 +173,19 @@ impl Stored {
         Standing::of(self, now).ttl()
     }
 
+    /// Notes that its body has come whole, so many bytes; false if they cannot be the part that it says it is. One that comes
+    /// in chunks tells its length nowhere else.
+    #[must_use]
+    pub fn has_come_with(&mut self, bytes: u64) -> bool {
+        match &mut self.extent {
+            Extent::Whole(length) => {
+                *length = Some(bytes);
+                true
+            }
+            Extent::Part(part) => part.span.length() == bytes,
+        }
+    }
+
     /// Whether a request with a secret of another owner, or none, may be given it.
     pub fn is_for_owner(&self, asked: &Asked<'_>) -> bool {
         self.owner.is_none() || self.owner == asked.owner

@@ -305,7 +305,7 @@ fn no_secret_of_a_request_is_kept_and_none_is_shown() {
     let line =
         "200 | cache-control: public, max-age=60 | vary: accept, authorization, cookie, x-api-key | set-cookie: THEIRS";
     let kept = stored(&policy, 0.0, asked, line);
-    let others = asked.replace("Bearer HERS", "Bearer HIS");
+    let others = asked.replace("GET ann", "GET bob").replace("Bearer HERS", "Bearer HIS");
     for (asked, expected) in [(asked, true), (&others, false)] {
         let request = request(asked);
         let looked = lookup(&policy, &request.asked(&policy), &[&kept], at(1.0));

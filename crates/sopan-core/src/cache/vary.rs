@@ -4,11 +4,11 @@
 //! meaning as it is: the lines of a field are one list; of the fields by which content is negotiated white space, empty
 //! members and case are taken out where RFC 9110 §12.5 has them mean nothing; of any other field white space around commas,
 //! but only where all its members are tokens, since nobody here knows its grammar; nothing where a quoted string may begin.
-//! The order of members stays: it may be a preference (RFC 9110 §12.5.4).
+//! The order of members stays: it may be a preference (RFC 9110 §12.5.4). A credential has no form at all, since secrets are
+//! not to be kept: what was chosen by one is for its [`Owner`](super::Owner) alone, and that tells credentials apart.
 //!
-//! The form is written when an answer is stored, and never for a comparison, which goes along it byte by byte. Of a field
-//! that holds a secret only a digest of the form is kept, since it may lie on a disk for months. Whose an answer is, is for
-//! [`Owner`](super::Owner) to say.
+//! The form is written when an answer is stored, and never for a comparison, which goes along it byte by byte. Whose an
+//! answer is, is for [`Owner`](super::Owner) to say.
 
 #[cfg(test)]
 mod tests;
@@ -17,10 +17,9 @@ use std::fmt;
 
 use http::header::{ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, GetAll, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use sha2::{Digest as _, Sha256};
 
 use super::list::{is_token, members};
-use crate::headers::is_secret;
+use crate::headers::{is_credential, is_secret};
 
 /// An answer that depends on more fields than this is as good as one that depends on everything, and what is kept of a
 /// request has to end somewhere.
@@ -35,8 +34,7 @@ pub struct Selecting {
     pub fields: Box<[Selector]>,
 }
 
-/// A field, and its lines joined and made comparable, or a digest of that if it holds a secret; none where the request had
-/// none.
+/// A field, and its lines joined and made comparable, or nothing of a credential; none where the request had none.
 pub type Selector = (HeaderName, Option<Box<[u8]>>);
 
 impl Selecting {
@@ -69,7 +67,7 @@ impl Selecting {
             return Self::beyond_fields();
         }
         let fields = names.into_iter().map(|name| {
-            let value = Field::of(request, &name).map(|field| field.kept());
+            let value = Field::of(request, &name).map(Field::written);
             (name, value)
         });
         Self { is_beyond_fields: false, fields: fields.collect() }
@@ -85,6 +83,11 @@ impl Selecting {
             })
     }
 
+    /// Whether it was chosen by a credential that its request had.
+    pub(super) fn is_by_credential(&self) -> bool {
+        self.fields.iter().any(|(name, value)| value.is_some() && is_credential(name))
+    }
+
     fn beyond_fields() -> Self {
         Self { is_beyond_fields: true, fields: Box::default() }
     }
@@ -93,14 +96,22 @@ impl Selecting {
 /// What a request has in a field.
 struct Field<'a> {
     lines: GetAll<'a, HeaderValue>,
-    is_negotiated: bool,
-    is_secret: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Negotiated,
+    Credential,
+    Other,
 }
 
 /// What its normal form is.
 enum Form {
     /// Members with parameters, all in lower case but the values of parameters.
     Negotiated,
+    /// Nothing at all.
+    Hidden,
     /// Tokens and nothing else.
     Tokens,
     /// The bytes as they are.
@@ -114,31 +125,16 @@ impl<'a> Field<'a> {
     fn of(request: &'a HeaderMap, name: &HeaderName) -> Option<Self> {
         let lines = request.get_all(name);
         lines.iter().next()?;
-        let is_negotiated = matches!(*name, ACCEPT | ACCEPT_CHARSET | ACCEPT_ENCODING | ACCEPT_LANGUAGE);
-        Some(Self { lines, is_negotiated, is_secret: is_secret(name) })
+        let kind = match *name {
+            ACCEPT | ACCEPT_CHARSET | ACCEPT_ENCODING | ACCEPT_LANGUAGE => Kind::Negotiated,
+            _ if is_credential(name) => Kind::Credential,
+            _ => Kind::Other,
+        };
+        Some(Self { lines, kind })
     }
 
-    /// What is kept of it: its normal form, or a digest of that.
-    fn kept(&self) -> Box<[u8]> {
-        if self.is_secret { self.digest().into() } else { self.written() }
-    }
-
-    /// Whether this is what would be kept of it. What most requests have is one line of just these bytes.
-    fn is(&self, kept: &[u8]) -> bool {
-        if self.is_secret {
-            return self.digest() == *kept;
-        }
-        let mut lines = self.lines();
-        let is_so_written = lines.next() == Some(kept) && lines.next().is_none();
-        let mut rest = kept;
-        is_so_written || self.walk(&mut |byte| rest.split_off_first() == Some(&byte)) && rest.is_empty()
-    }
-
-    fn digest(&self) -> [u8; 32] {
-        Sha256::digest(self.written()).into()
-    }
-
-    fn written(&self) -> Box<[u8]> {
+    /// Its normal form.
+    fn written(self) -> Box<[u8]> {
         let mut written = Vec::new();
         self.walk(&mut |byte| {
             written.push(byte);
@@ -147,10 +143,18 @@ impl<'a> Field<'a> {
         written.into()
     }
 
+    /// Whether this is its normal form. What most requests have is one line of just these bytes.
+    fn is(&self, mut normal: &[u8]) -> bool {
+        let mut lines = self.lines();
+        let is_so_written = lines.next() == Some(normal) && lines.next().is_none();
+        is_so_written || self.walk(&mut |byte| normal.split_off_first() == Some(&byte)) && normal.is_empty()
+    }
+
     fn walk(&self, put: Put<'_>) -> bool {
         let lists = self.lines();
         match self.form() {
             Form::Negotiated => joined(lists.flat_map(|list| members(list, b',')), b", ", negotiated, put),
+            Form::Hidden => true,
             // A member that is empty is one here: nobody knows that it means nothing.
             Form::Tokens => joined(lists.flat_map(each_token), b", ", plain, put),
             Form::Opaque => joined(lists, b", ", plain, put),
@@ -158,8 +162,10 @@ impl<'a> Field<'a> {
     }
 
     fn form(&self) -> Form {
-        if self.is_negotiated && !self.lines().any(|line| line.contains(&b'"')) {
-            return Form::Negotiated;
+        match self.kind {
+            Kind::Negotiated if !self.lines().any(|line| line.contains(&b'"')) => return Form::Negotiated,
+            Kind::Credential => return Form::Hidden,
+            Kind::Negotiated | Kind::Other => {}
         }
         let are_tokens = self.lines().flat_map(each_token).all(|member| member.is_empty() || is_token(member));
         if are_tokens { Form::Tokens } else { Form::Opaque }
@@ -206,7 +212,7 @@ fn plain(bytes: &[u8], put: Put<'_>) -> bool {
     bytes.iter().all(|&byte| put(byte))
 }
 
-/// Shows of a secret only that there is one.
+/// Shows no secret: an answer may have been chosen by `Authorization` or `Cookie`.
 impl fmt::Debug for Selecting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();

@@ -17,7 +17,7 @@ use std::time::SystemTime;
 
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, UPGRADE};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use sopan_core::cache::directives::RequestDirectives;
 use sopan_core::cache::range::Span;
 use sopan_core::cache::status::{CacheStatus, Forward};
@@ -29,7 +29,7 @@ use sopan_core::policy::{CachePolicy, PathTreatment};
 
 use self::reuse::CACHE_STATUS;
 use super::turn::Stop;
-use super::{Answer, Exchange};
+use super::{Answer, Exchange, GivenUp};
 use crate::body::Body;
 use crate::coalesce::{Joined, Leader, Led};
 use crate::event::{Cached, Observed};
@@ -111,6 +111,11 @@ impl Caching {
         with_stored(self.entry.as_deref(), |stored| after_response(policy, &self.asked(), sent, stored, received))
     }
 
+    /// Whether others who ask the same may have an answer unasked, so that they need not go to the upstream too.
+    fn is_for_others(&self, policy: &CachePolicy, stored: &Stored, now: SystemTime) -> bool {
+        matches!(lookup(policy, &self.asked(), &[stored], now), Lookup::Reuse(_))
+    }
+
     /// Why it goes to the upstream.
     fn forward(&self) -> Forward {
         self.sent.as_ref().map_or(Forward::Bypass, |sent| sent.forward)
@@ -142,12 +147,14 @@ impl Exchange<'_> {
     pub(super) fn answer_from_store(&mut self) -> Option<Answer> {
         let upstream = self.upstream;
         let cache = upstream.cache.as_ref()?;
-        // A body that is collected goes elsewhere, and what becomes another protocol is no answer.
-        if self.has_sink() || self.head.headers().contains_key(UPGRADE) {
+        // A body that is collected goes elsewhere, and what becomes another protocol is no answer; what may change something
+        // changes it whether it becomes one or not.
+        let is_only_a_switch = self.head.headers().contains_key(UPGRADE) && self.head.method().is_safe();
+        if self.has_sink() || is_only_a_switch {
             return None;
         }
         let target = self.head.uri().path_and_query().map_or("/", PathAndQuery::as_str);
-        let key = Key::new(upstream.name(), target);
+        let key = Key::new(upstream.name(), cache.place, target);
         let entry = cache.store.get(&key);
         let headers = self.head.headers();
         let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
@@ -217,7 +224,7 @@ impl Exchange<'_> {
             match led {
                 Led::Shared(seat) => return self.share(seat),
                 Led::Alone => return None,
-                Led::TooLate => return Some(self.stopped(Stop::TotalTimeout { sent: false })),
+                Led::TooLate => return Some(self.give_up(GivenUp::Stopped(Stop::TotalTimeout { sent: false })).await),
                 Led::LookAgain => {
                     if let Some(answer) = self.look_again().await {
                         return Some(answer);
@@ -270,7 +277,12 @@ impl Exchange<'_> {
                 let caching = Caching::new(&caching.key, &caching.asked(), cache.store.epoch(), now);
                 self.ask_in_background(caching, &found, reuse.index, conditions.clone());
             }
-            let (key, how) = (caching.key.clone(), if caching.has_followed { Cached::Coalesced } else { Cached::Hit });
+            let how = match reuse.stale {
+                _ if caching.has_followed => Cached::Coalesced,
+                Some(_) => Cached::Stale,
+                None => Cached::Hit,
+            };
+            let key = caching.key.clone();
             if let Some(answer) = self.reuse(&key, &found, &reuse, how).await {
                 return Some(answer);
             }
@@ -299,6 +311,20 @@ impl Exchange<'_> {
                 may_store: !caching.directives.no_store,
             }),
         };
+    }
+
+    /// Tells of the part that the cache had in a request to which it had no answer, and the upstream neither.
+    pub(super) fn tell_of_cache(&mut self, headers: &mut HeaderMap) {
+        let Some(caching) = &self.caching else { return };
+        let forward = caching.forward();
+        self.story.cache = Some(Cached::of(forward));
+        headers.append(CACHE_STATUS, CacheStatus { forward: Some(forward), ..CacheStatus::default() }.value());
+    }
+
+    /// Whether the cache has a say in the answer that is here: not where it is another protocol.
+    pub(super) fn concerns_cache(&self) -> bool {
+        let switches = |response: &Response<()>| response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        self.caching.is_some() && !self.response.as_ref().is_some_and(switches)
     }
 
     /// Notes that an attempt is about to be sent.
@@ -336,15 +362,6 @@ impl Exchange<'_> {
                 headers.append(&name, value.clone());
             }
         }
-    }
-
-    /// Tells the client of an answer that is not looked at by the cache that it had to be asked for.
-    pub(super) fn tell_of_miss(&mut self, headers: &mut HeaderMap) {
-        let Some(caching) = &self.caching else { return };
-        let forward = caching.forward();
-        self.story.cache = Some(Cached::of(forward));
-        let told = CacheStatus { forward: Some(forward), ..CacheStatus::default() };
-        headers.append(CACHE_STATUS, told.value());
     }
 
     /// There is no answer from the upstream: the one in store, though it is stale, if that is allowed.

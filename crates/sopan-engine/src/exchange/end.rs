@@ -62,8 +62,7 @@ impl Exchange<'_> {
         self.log_end(&end);
         let Past { kept, last, last_status, .. } = *self.past.take().unwrap_or_default();
         // An answer that the request was not acted on would invite to send it again, where it may have been since.
-        if let Some(mut kept) = kept.filter(|_| !may_have_acted) {
-            self.tell_of_miss(kept.headers_mut());
+        if let Some(kept) = kept.filter(|_| !may_have_acted) {
             return self.finish(kept.map(Some), end);
         }
         let refusal = match last {
@@ -111,6 +110,7 @@ impl Exchange<'_> {
     pub(super) fn finish(&mut self, response: Response<Option<Bytes>>, end: End) -> Answer {
         let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
         let mut response = response.map(AnswerBody::Full);
+        self.tell_of_cache(response.headers_mut());
         self.story.tell(&mut response);
         let (to, method) = (self.upstream.audience(), self.head.method());
         let uri = self.original.as_deref().unwrap_or(self.head.uri());

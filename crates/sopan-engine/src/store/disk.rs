@@ -182,7 +182,10 @@ impl Disk {
     }
 
     pub(super) fn set_head(&self, key: &Key, id: u64, stored: Arc<Stored>) {
-        self.shared.queue.store(What::Head { key: key.clone(), id, stored });
+        // With the head that it had it may be given to whom it is for no longer.
+        if !self.shared.queue.store(What::Head { key: key.clone(), id, stored }) {
+            self.remove(key, vec![id]);
+        }
     }
 
     pub(super) fn remove(&self, key: &Key, ids: Vec<u64>) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use sopan_core::cache::Stored;
+use sopan_core::cache::{Extent, Stored};
 
 use super::disk::FileBody;
 
@@ -86,10 +86,16 @@ impl Variant {
         self.weight
     }
 
-    /// Whether it answers the same requests as another, so that one of the two is enough.
-    fn is_like(&self, other: &Stored) -> bool {
-        let Stored { host, owner, selecting, .. } = &self.stored;
-        (host, owner, selecting) == (&other.host, &other.owner, &other.selecting)
+    /// Whether a newer one answers all the requests that this one answers, so that it is enough. A part does not answer those
+    /// for another part, and not those for the whole.
+    fn is_covered_by(&self, newer: &Stored) -> bool {
+        let Stored { host, owner, selecting, extent, .. } = &self.stored;
+        let has_all = match (&newer.extent, extent) {
+            (Extent::Whole(_), _) => true,
+            (Extent::Part(newer), Extent::Part(part)) => newer.span.contains(part.span),
+            (Extent::Part(_), Extent::Whole(_)) => false,
+        };
+        has_all && (host, owner, selecting) == (&newer.host, &newer.owner, &newer.selecting)
     }
 }
 
@@ -120,7 +126,7 @@ impl Entry {
         Self { variants, is_whole, weight }
     }
 
-    /// The same with one more, in place of those with these ids and of one like it. With the ids that went.
+    /// The same with one more, in place of those with these ids and of those that it covers. With the ids that went.
     pub(super) fn with(&self, new: &Arc<Variant>, replaces: &[u64]) -> (Self, Vec<u64>) {
         let (mut kept, mut gone) = self.beside(&new.stored, replaces);
         let too_many = (kept.len() + 1).saturating_sub(VARIANTS_MAX);
@@ -131,7 +137,7 @@ impl Entry {
 
     /// Those that stay beside an answer that is stored in place of these, and the ids of the others.
     pub(super) fn beside(&self, new: &Stored, replaces: &[u64]) -> (Vec<Arc<Variant>>, Vec<u64>) {
-        let goes = |old: &Arc<Variant>| replaces.contains(&old.id) || old.is_like(new);
+        let goes = |old: &Arc<Variant>| replaces.contains(&old.id) || old.is_covered_by(new);
         let (gone, kept): (Vec<_>, _) = self.variants.iter().cloned().partition(goes);
         (kept, gone.into_iter().map(|variant| variant.id).collect())
     }

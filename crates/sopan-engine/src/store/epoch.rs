@@ -135,9 +135,10 @@ impl Held<'_> {
     }
 
     /// Begins a new epoch for a key.
-    pub(super) fn invalidate(&mut self, key: &Key) {
+    pub(super) fn invalidate(&mut self, key: &Key) -> Epoch {
         let epoch = self.epochs.next();
         self.stripe.recent.note(key.digest(), epoch, REMEMBERED_MAX);
+        Epoch(epoch)
     }
 
     /// From here on [`end_loading`](Self::end_loading) tells whether the entry was changed.
@@ -160,7 +161,12 @@ impl Held<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::key::Place;
     use super::*;
+
+    fn key(target: &str) -> Key {
+        Key::new("shop", Place::default(), target)
+    }
 
     fn is_current(epochs: &Epochs, key: &Key, since: Epoch) -> bool {
         epochs.hold(key).is_current(key, since)
@@ -169,7 +175,7 @@ mod tests {
     #[test]
     fn what_was_asked_for_before_an_invalidation_is_refused() {
         let epochs = Epochs::new();
-        let (a, b) = (Key::new("shop", "/a"), Key::new("shop", "/b"));
+        let (a, b) = (key("/a"), key("/b"));
         let before = epochs.now();
         epochs.hold(&a).invalidate(&a);
         assert!(!is_current(&epochs, &a, before) && is_current(&epochs, &b, before));
@@ -184,12 +190,12 @@ mod tests {
     #[test]
     fn what_is_older_than_all_that_is_remembered_is_refused() {
         let epochs = Epochs::new();
-        let key = Key::new("shop", "/a");
         let others: Vec<_> = (0..)
-            .map(|i| Key::new("shop", &format!("/{i}")))
-            .filter(|other| stripe(other) == stripe(&key))
+            .map(|i| key(&format!("/{i}")))
+            .filter(|other| stripe(other) == stripe(&key("/a")))
             .take(REMEMBERED_MAX + 1)
             .collect();
+        let key = key("/a");
         let before = epochs.now();
         for other in &others[1..] {
             epochs.hold(other).invalidate(other);

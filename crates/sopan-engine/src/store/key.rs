@@ -1,21 +1,38 @@
 //! By what are answers found?
 //!
 //! By the upstream and the target, byte for byte as the client sent it. Two spellings of one target are two keys: which of
-//! them an upstream takes for the same is its own affair. The hash is made once and keyed by chance, since clients choose
-//! targets.
+//! them an upstream takes for the same is its own affair. Under one name there may be another API after a restart, or the
+//! same behind another path, so where an upstream leads ([`Place`]) is part of the key as well. The hash is made once and
+//! keyed by chance, since clients choose targets.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
+use sha2::{Digest as _, Sha256};
 use sopan_core::headers::redact_url;
 
-/// Between the upstream's name and the target. Neither can have it: a target has no control characters, and a name from
-/// outside with one would only share its entries with another such.
+/// Between the upstream's name, the target and where that leads. Neither of the first two can have it: a target has no
+/// control characters, and a name from outside with one would only share its entries with another such.
 const SEPARATOR: u8 = 0;
 
-/// An upstream's name and a target.
+/// Where the targets of an upstream lead: a digest of its URL and of what is taken off before that, the same in every
+/// process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place([u8; 8]);
+
+impl Place {
+    pub(crate) fn new(url: &str, mount: &str) -> Self {
+        // Neither has a space.
+        let digest = Sha256::digest(format!("{url} {mount}"));
+        let mut place = [0; 8];
+        place.copy_from_slice(&digest[..8]);
+        Self(place)
+    }
+}
+
+/// An upstream's name, a target, and where that leads.
 #[derive(Clone)]
 pub(crate) struct Key {
     hash: u64,
@@ -23,8 +40,9 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    pub(crate) fn new(upstream: &str, target: &str) -> Self {
-        Self::from_bytes([upstream.as_bytes(), &[SEPARATOR], target.as_bytes()].concat().into())
+    pub(crate) fn new(upstream: &str, Place(place): Place, target: &str) -> Self {
+        let parts = [upstream.as_bytes(), &[SEPARATOR], target.as_bytes(), &[SEPARATOR], &place];
+        Self::from_bytes(parts.concat().into())
     }
 
     /// One that was written as [`as_bytes`](Self::as_bytes).
@@ -59,9 +77,9 @@ impl Hash for Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = String::from_utf8_lossy(&self.bytes);
-        let (upstream, target) = text.split_once(char::from(SEPARATOR)).unwrap_or(("", &text));
-        write!(f, "Key({upstream} {})", redact_url(target))
+        let mut parts = self.bytes.splitn(3, |byte| *byte == SEPARATOR).map(String::from_utf8_lossy);
+        let (upstream, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        write!(f, "Key({upstream} {})", redact_url(&target))
     }
 }
 
@@ -89,6 +107,8 @@ impl Hasher for AsIs {
 /// Which keys a purge is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
+    /// Those of an upstream for this target, wherever that leads.
+    Url { upstream: String, target: String },
     /// Those of an upstream whose path begins with this one, in whole segments.
     Below { upstream: String, path: String },
     /// All.
@@ -100,9 +120,11 @@ impl Scope {
     pub(super) fn holds(&self, key: &[u8]) -> bool {
         match self {
             Self::All => true,
+            Self::Url { .. } => key.starts_with(&self.beginning()),
             Self::Below { path, .. } => {
                 let Some(rest) = key.strip_prefix(&self.beginning()[..]) else { return false };
-                path.is_empty() || path.ends_with('/') || rest.first().is_none_or(|next| b"/?".contains(next))
+                let ends = |next: &u8| [b'/', b'?', SEPARATOR].contains(next);
+                path.is_empty() || path.ends_with('/') || rest.first().is_none_or(ends)
             }
         }
     }
@@ -111,6 +133,9 @@ impl Scope {
     pub(super) fn beginning(&self) -> Vec<u8> {
         match self {
             Self::All => Vec::new(),
+            Self::Url { upstream, target } => {
+                [upstream.as_bytes(), &[SEPARATOR], target.as_bytes(), &[SEPARATOR]].concat()
+            }
             Self::Below { upstream, path } => [upstream.as_bytes(), &[SEPARATOR], path.as_bytes()].concat(),
         }
     }
@@ -119,6 +144,24 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn key(upstream: &str, target: &str) -> Key {
+        Key::new(upstream, Place::new("https://api.test", ""), target)
+    }
+
+    #[test]
+    fn another_api_under_the_same_name_has_keys_of_its_own() {
+        let places =
+            [("https://a.test", ""), ("https://b.test", ""), ("https://a.test/v2", ""), ("https://a.test", "/v2")];
+        let keys = places.map(|(url, mount)| Key::new("default", Place::new(url, mount), "/v2/orders"));
+        for (at, key) in keys.iter().enumerate() {
+            assert!(!keys[..at].contains(key), "{:?}", places[at]);
+            for (target, expected) in [("/v2/orders", true), ("/v2/order", false), ("/v2/orders?", false)] {
+                let scope = Scope::Url { upstream: "default".to_owned(), target: target.to_owned() };
+                assert_eq!(scope.holds(key.as_bytes()), expected, "{target}");
+            }
+        }
+    }
 
     #[test]
     fn a_purge_goes_by_whole_segments_and_takes_any_query() {
@@ -135,14 +178,14 @@ mod tests {
             ("", "/anything", true),
         ] {
             let scope = Scope::Below { upstream: "shop".to_owned(), path: path.to_owned() };
-            assert_eq!(scope.holds(Key::new("shop", target).as_bytes()), expected, "{path} {target}");
-            assert!(!scope.holds(Key::new("shop2", target).as_bytes()), "{path} {target}");
+            assert_eq!(scope.holds(key("shop", target).as_bytes()), expected, "{path} {target}");
+            assert!(!scope.holds(key("shop2", target).as_bytes()), "{path} {target}");
         }
-        assert!(Scope::All.holds(Key::new("shop", "/x").as_bytes()));
+        assert!(Scope::All.holds(key("shop", "/x").as_bytes()));
     }
 
     #[test]
     fn a_key_shows_no_secret_of_its_target() {
-        assert_eq!(format!("{:?}", Key::new("shop", "/v1?key=abc")), "Key(shop /v1?key=…)");
+        assert_eq!(format!("{:?}", key("shop", "/v1?key=abc")), "Key(shop /v1?key=…)");
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sopan_core::cache::{Extent, Stored};
+use sopan_core::cache::Stored;
 
 use super::disk::Spilling;
 use super::{Cache, Entry, Epoch, Key};
@@ -44,8 +44,8 @@ impl Spill for SpilledAnswer {
 
     /// Stores the answer, unless something made it untrue since it was asked for.
     fn finish(mut self: Box<Self>) {
-        if let Extent::Whole(length) = &mut self.stored.extent {
-            *length = Some(self.body.length);
+        if !self.stored.has_come_with(self.body.length) {
+            return;
         }
         let Self { cache, key, stored, mut replaces, since, body } = *self;
         let Some(disk) = &cache.disk else { return };

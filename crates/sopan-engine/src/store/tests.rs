@@ -9,8 +9,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use proptest::prelude::*;
 use sopan_core::cache::directives::ResponseDirectives;
 use sopan_core::cache::freshness::{Freshness, Source};
+use sopan_core::cache::range::{Part, Span};
 use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{Extent, Times};
+
+fn shop(target: &str) -> Key {
+    Key::new("shop", Place::default(), target)
+}
 
 /// An answer for requests to this host, which says `x-version`.
 pub(super) fn stored(host: &str, version: u64, length: usize) -> Stored {
@@ -74,12 +79,12 @@ pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
 #[test]
 fn what_is_asked_for_often_outlives_what_is_asked_for_once_and_all_of_it_is_bounded() {
     let cache = memory(1 << 20);
-    let often: Vec<_> = (0..50).map(|i| Key::new("shop", &format!("/often/{i}"))).collect();
+    let often: Vec<_> = (0..50).map(|i| shop(&format!("/often/{i}"))).collect();
     for key in &often {
         assert!(put(&cache, key, "a", 1, 4000));
     }
     for i in 0..20_000 {
-        assert!(put(&cache, &Key::new("shop", &format!("/once/{i}")), "a", 1, i % 20_000));
+        assert!(put(&cache, &shop(&format!("/once/{i}")), "a", 1, i % 20_000));
         assert!(cache.get(&often[i % often.len()]).is_some() || i > often.len());
         let usage = cache.usage();
         assert!(usage.memory_bytes <= usage.memory_bytes_max, "{usage:?}");
@@ -91,7 +96,7 @@ fn what_is_asked_for_often_outlives_what_is_asked_for_once_and_all_of_it_is_boun
 #[test]
 fn an_entry_beyond_its_share_is_not_taken_and_drives_out_nobody() {
     let cache = memory(1 << 20);
-    let key = Key::new("shop", "/a");
+    let key = shop("/a");
     assert!(put(&cache, &key, "a", 1, 10_000) && put(&cache, &key, "b", 2, 10_000));
     assert!(!put(&cache, &key, "c", 3, 70_000));
     assert_eq!(versions(&cache, &key), [1, 2]);
@@ -109,7 +114,7 @@ fn an_entry_beyond_its_share_is_not_taken_and_drives_out_nobody() {
 #[test]
 fn a_target_has_a_bounded_number_of_variants_and_one_for_the_same_requests() {
     let cache = memory(64 << 20);
-    let key = Key::new("shop", "/a");
+    let key = shop("/a");
     for i in 0..200 {
         assert!(put(&cache, &key, &format!("h{i}"), i, 10));
     }
@@ -120,9 +125,32 @@ fn a_target_has_a_bounded_number_of_variants_and_one_for_the_same_requests() {
 }
 
 #[test]
+fn parts_of_one_body_lie_beside_each_other_and_beside_the_whole() {
+    let cache = memory(1 << 20);
+    let key = shop("/a");
+    let part = |version: u64, first: u64, last: u64| {
+        let span = Span { first, last };
+        let mut stored = stored("a", version, 0);
+        stored.extent = Extent::Part(Part { span, complete: Some(100) });
+        let body = Body::Memory(Bytes::from(vec![b'x'; span.length() as usize]));
+        assert!(cache.put(&key, stored, body, &[], cache.epoch()));
+    };
+    part(1, 0, 9);
+    part(2, 20, 29);
+    assert_eq!(versions(&cache, &key), [1, 2]);
+    // One that has all of another takes its place.
+    part(3, 15, 29);
+    assert_eq!(versions(&cache, &key), [1, 3]);
+    assert!(put(&cache, &key, "a", 4, 100));
+    assert_eq!(versions(&cache, &key), [4]);
+    part(5, 0, 9);
+    assert_eq!(versions(&cache, &key), [4, 5]);
+}
+
+#[test]
 fn single_answers_are_freshened_replaced_and_forgotten() {
     let cache = memory(1 << 20);
-    let key = Key::new("shop", "/a");
+    let key = shop("/a");
     for (i, host) in ["a", "b", "c"].into_iter().enumerate() {
         put(&cache, &key, host, i as u64, 10);
     }
@@ -135,7 +163,7 @@ fn single_answers_are_freshened_replaced_and_forgotten() {
     assert!(cache.put(&key, stored("d", 12, 3), body, &ids[1..], cache.epoch()));
     assert_eq!(versions(&cache, &key), [12]);
     let before = cache.epoch();
-    assert_eq!(wait(cache.invalidate(&key)), Purged { memory: 1, disk: 0 });
+    wait(cache.invalidate(&key, before));
     assert!(!cache.freshen(&key, ids[2], stored("c", 13, 10), before));
     assert_eq!((versions(&cache, &key), cache.usage().memory_bytes), (vec![], 0));
 }
@@ -144,9 +172,9 @@ fn single_answers_are_freshened_replaced_and_forgotten() {
 fn a_purge_takes_what_it_names_and_what_is_on_its_way() {
     let cache = memory(1 << 20);
     let targets = ["/v1", "/v1/a?x=1", "/v1?x=1", "/v10", "/v2"];
-    let fill = || targets.iter().for_each(|target| assert!(put(&cache, &Key::new("shop", target), "a", 1, 10)));
+    let fill = || targets.iter().for_each(|target| assert!(put(&cache, &shop(target), "a", 1, 10)));
     let left = || {
-        let is_there = |target: &&&str| cache.get(&Key::new("shop", target)).is_some();
+        let is_there = |target: &&&str| cache.get(&shop(target)).is_some();
         targets.iter().filter(is_there).copied().collect::<Vec<_>>()
     };
     for (what, expected) in [
@@ -162,7 +190,7 @@ fn a_purge_takes_what_it_names_and_what_is_on_its_way() {
         assert_eq!(purged, Purged { memory: (targets.len() - expected.len()) as u64, disk: 0 });
         for target in targets {
             let body = Body::Memory(Bytes::new());
-            let is_stored = cache.put(&Key::new("shop", target), stored("a", 2, 0), body, &[], before);
+            let is_stored = cache.put(&shop(target), stored("a", 2, 0), body, &[], before);
             assert_eq!(is_stored, expected.contains(&target), "{what:?} {target}");
         }
     }
@@ -171,7 +199,7 @@ fn a_purge_takes_what_it_names_and_what_is_on_its_way() {
 #[test]
 fn a_stored_head_keeps_no_buffer_alive_that_it_came_in() {
     let cache = memory(1 << 20);
-    let key = Key::new("shop", "/a");
+    let key = shop("/a");
     let buffer = Bytes::from(b"one".repeat(1000));
     let mut came = stored("a", 1, 0);
     let mut secret = HeaderValue::from_maybe_shared(buffer.slice(3..6)).unwrap();
@@ -191,13 +219,13 @@ fn a_stored_head_keeps_no_buffer_alive_that_it_came_in() {
 #[test]
 fn no_change_of_an_entry_is_lost_between_threads() {
     let cache = memory(16 << 20);
-    let key = Key::new("shop", "/a");
+    let key = shop("/a");
     thread::scope(|scope| {
         for t in 0..8_u64 {
             let (cache, key) = (&cache, &key);
             scope.spawn(move || {
                 for i in 0..15 {
-                    let other = Key::new("shop", &format!("/{t}/{i}"));
+                    let other = shop(&format!("/{t}/{i}"));
                     assert!(put(cache, key, &format!("{t}.{i}"), t * 100 + i, 10));
                     assert!(put(cache, &other, "a", t * 100 + i, 10));
                 }
@@ -212,7 +240,7 @@ fn no_change_of_an_entry_is_lost_between_threads() {
 #[test]
 fn nothing_from_before_an_invalidation_is_there_after_it() {
     let cache = memory(16 << 20);
-    let keys: Vec<_> = (0..4).map(|i| Key::new("shop", &format!("/v1/{i}"))).collect();
+    let keys: Vec<_> = (0..4).map(|i| shop(&format!("/v1/{i}"))).collect();
     // What the upstream has, and what it has at least by all that is known to be made untrue.
     let (now, known, is_over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -238,7 +266,7 @@ fn nothing_from_before_an_invalidation_is_there_after_it() {
         for round in 0..3_000 {
             let version = now.fetch_add(1, Ordering::SeqCst) + 1;
             match round % 3 {
-                0 => keys.iter().for_each(|key| _ = wait(cache.invalidate(key))),
+                0 => keys.iter().for_each(|key| _ = wait(cache.invalidate(key, cache.epoch()))),
                 1 => _ = wait(cache.purge(Purge::Prefix { upstream: "shop", path: "/v1" })),
                 _ => _ = wait(cache.purge(Purge::All)),
             }
@@ -253,7 +281,7 @@ proptest! {
     #[test]
     fn an_entry_is_what_its_changes_make_it(steps in proptest::collection::vec((0..5_u8, 0..3_usize, 0..5_u8), 1..60)) {
         let cache = memory(64 << 20);
-        let keys = [0, 1, 2].map(|i| Key::new("shop", &format!("/{i}")));
+        let keys = [0, 1, 2].map(|i| shop(&format!("/{i}")));
         let mut model: [Vec<(u8, u64)>; 3] = Default::default();
         let mut since = cache.epoch();
         let mut is_untrue = [false; 3];
@@ -270,7 +298,7 @@ proptest! {
                     }
                 }
                 2 => {
-                    wait(cache.invalidate(key));
+                    wait(cache.invalidate(key, since));
                     list.clear();
                     is_untrue[at] = true;
                 }

@@ -4,6 +4,7 @@
 mod backoff;
 mod body;
 mod breaker;
+mod cache;
 mod cancel;
 mod client;
 mod fairness;

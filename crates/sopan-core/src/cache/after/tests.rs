@@ -116,9 +116,13 @@ fn what_a_304_says_takes_the_place_of_what_was_said() {
 #[test]
 fn what_may_not_be_stored_any_more_is_given_once() {
     let policy = CachePolicy::default();
-    for (news, then) in
-        [("no-store", "send UriMiss"), ("private", "send UriMiss"), ("max-age=9", "#0 whole, age 1, ttl 8")]
-    {
+    for (news, then) in [
+        ("no-store", "send UriMiss"),
+        ("private", "send UriMiss"),
+        (r#"max-age=9, private="vary""#, "send UriMiss"),
+        (r#"max-age=9, private="x""#, "#0 whole, age 1, ttl 8"),
+        ("max-age=9", "#0 whole, age 1, ttl 8"),
+    ] {
         let answered = format!("304 | cache-control: {news}");
         let After::Freshen { stored, reuse, .. } = after(&policy, &[("GET", KEPT)], 70.0, "GET", &answered) else {
             panic!("{news}")
@@ -132,6 +136,25 @@ fn what_may_not_be_stored_any_more_is_given_once() {
     let answered = "304 | cache-control: private";
     let After::Freshen { stored, .. } = after(&policy, &[("GET", KEPT)], 70.0, "GET ann", answered) else { panic!() };
     assert_eq!(stored.owner, request("GET ann").asked(&policy).owner);
+}
+
+#[test]
+fn what_no_longer_says_that_it_is_for_all_is_for_the_one_who_asked() {
+    let policy = CachePolicy::default();
+    let public = r#"200 | cache-control: max-age=10, public | etag: "a""#;
+    let ann = request("GET ann").asked(&policy).owner;
+    for (first, kept, news, expected) in [
+        ("GET bob", public, "max-age=10", ann),
+        ("GET bob", public, "max-age=10, public", None),
+        // It was for all because nobody in particular had asked.
+        ("GET", KEPT, "max-age=10", None),
+    ] {
+        let answered = format!("304 | cache-control: {news}");
+        let After::Freshen { stored, .. } = after(&policy, &[(first, kept)], 70.0, "GET ann", &answered) else {
+            panic!("{news}")
+        };
+        assert_eq!(stored.owner, expected, "{news} after {kept} to {first}");
+    }
 }
 
 #[test]

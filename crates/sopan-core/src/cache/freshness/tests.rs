@@ -150,7 +150,11 @@ fn the_settings_decide_where_a_success_says_nothing() {
     for (status, lines, lifetime, source) in [
         (200, &[][..], 300, Source::Default),
         (200, &[modified], 300, Source::Default),
-        (201, &[], 300, Source::Default),
+        (204, &[], 300, Source::Default),
+        // What no one may guess about is not stored without a word of its sender (RFC 9111 §3).
+        (201, &[], 0, Source::None),
+        (202, &[], 0, Source::None),
+        (202, &["cache-control: public"], 300, Source::Default),
         (200, &["cache-control: public"], 300, Source::Default),
         (200, &["cache-control: no-cache=\"set-cookie\""], 300, Source::Default),
         (200, &["cdn-cache-control: public", "cache-control: max-age=60"], 300, Source::Default),

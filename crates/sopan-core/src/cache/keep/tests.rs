@@ -113,6 +113,30 @@ fn an_answer_to_a_secret_is_for_its_owner_unless_it_says_otherwise() {
 }
 
 #[test]
+fn what_is_chosen_by_a_secret_is_for_its_owner_and_keeps_none() {
+    for (asked, vary, expected) in [
+        ("GET ann | authorization: x", "authorization", "for its owner"),
+        ("GET ann | cookie: x", "accept, cookie", "for its owner"),
+        ("GET ann | cookie: x", "authorization", "for all"),
+        ("GET ann | cookie: x", "accept", "for all"),
+        ("GET", "cookie", "for all"),
+    ] {
+        check(asked, &format!("200 | cache-control: max-age=60, public | vary: {vary}"), expected);
+    }
+    let policy = CachePolicy::default();
+    let (asked, answered) =
+        ("GET ann | authorization: secret-a | cookie: secret-b", "200 | vary: cookie, authorization");
+    let kept = stored(&policy, 0.0, asked, &format!("{answered} | cache-control: max-age=60, public"));
+    let written = kept.encode();
+    assert!(!written.windows(6).any(|window| window == b"secret"), "{}", String::from_utf8_lossy(&written));
+    // Also where only an update tells that it was.
+    let before = stored(&policy, 0.0, asked, r#"200 | cache-control: max-age=60, public | etag: "a""#);
+    let (request, update) = (request(asked), answer("304 | vary: cookie"));
+    let after = before.renewed(&policy, &request.asked(&policy), update.received(1.0), before.extent);
+    assert_eq!((before.owner, after.owner), (None, request.asked(&policy).owner));
+}
+
+#[test]
 fn a_cookie_is_stored_where_that_is_set() {
     let cookies = CachePolicy { store_set_cookie: true, ..CachePolicy::default() };
     let fresh = "200 | cache-control: max-age=60 | set-cookie: a=1";
@@ -129,7 +153,11 @@ fn settings_give_a_lifetime_to_what_has_none() {
     let ttl = CachePolicy { default_ttl: Some(Duration::from_secs(5)), ..CachePolicy::default() };
     for (asked, answered, expected) in [
         ("GET", "200", "for all"),
-        ("GET", "201", "for all"),
+        // A job that is not done yet says so with 202, and must be asked again.
+        ("GET", "201", "NoLifetime"),
+        ("GET", "202", "NoLifetime"),
+        ("GET", "204", "for all"),
+        ("GET", "202 | cache-control: max-age=1", "for all"),
         ("GET ann", "200", "for its owner"),
         ("GET", "404", "NoLifetime"),
         ("GET", "200 | cache-control: no-cache", "NoLifetime"),

@@ -32,6 +32,7 @@ impl Exchange<'_> {
             Body::Memory(held) => held.clone(),
             Body::File(_) => Bytes::new(),
         };
+        self.caching = None;
         self.story.cache = Some(if reuse.stale.is_some() { Cached::Stale } else { Cached::Hit });
         self.give(response, &held, wanted)
     }
@@ -52,6 +53,7 @@ impl Exchange<'_> {
     ) -> Option<Answer> {
         let (response, wanted) = self.head_from(variant, reuse, status);
         if let Body::Memory(held) = &variant.body {
+            self.caching = None;
             self.story.cache = Some(how);
             return Some(self.give(response, held, wanted));
         }
@@ -119,6 +121,7 @@ impl Exchange<'_> {
             }
             Shape::Part(_) | Shape::Parts(_) | Shape::Unsatisfiable => return None,
         };
+        self.caching = None;
         self.story.cache = Some(Cached::Coalesced);
         let told =
             CacheStatus { forward: Some(forward), collapsed: true, ttl: Some(reuse.ttl), ..CacheStatus::default() };

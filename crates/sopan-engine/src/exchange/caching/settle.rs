@@ -8,7 +8,7 @@ use http::header::CONTENT_LOCATION;
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use sopan_core::cache::range::{Span, part_of_answer};
 use sopan_core::cache::status::{CacheStatus, Detail};
-use sopan_core::cache::{After, Extent, Lookup, NotStored, Received, Reuse, Stored, Times, lookup};
+use sopan_core::cache::{After, Extent, NotStored, Received, Reuse, Stored, Times};
 use sopan_core::retry::Verdict;
 
 use super::reuse::CACHE_STATUS;
@@ -66,8 +66,11 @@ impl Exchange<'_> {
             After::Freshen { index, stored, reuse } => {
                 let variant = &entry.variants[index];
                 cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch);
-                if let Some(leader) = caching.leader.take() {
-                    leader.stored();
+                match caching.leader.take() {
+                    Some(leader) if caching.is_for_others(&cache.policy, &stored, times.received) => leader.stored(),
+                    // Each has to ask by itself, and that side by side.
+                    Some(leader) => leader.alone(),
+                    None => {}
                 }
                 let Some(reuse) = reuse else { return Some(self.pass_by(passed, caching, None)) };
                 self.put_back();
@@ -158,7 +161,7 @@ impl Exchange<'_> {
         let Some(cache) = &upstream.cache else { return self.fail(passed.verdict) };
         let now = upstream.clock.wall();
         let leader = caching.leader.take();
-        let may_be_shared = matches!(lookup(&cache.policy, &caching.asked(), &[&stored], now), Lookup::Reuse(_));
+        let may_be_shared = caching.is_for_others(&cache.policy, &stored, now);
         let told = CacheStatus {
             forward: Some(caching.forward()),
             stored: true,
@@ -271,11 +274,8 @@ impl Caching {
                 Whole::Spilled(spill) => return spill.finish(),
             };
             let mut stored = Stored::clone(&stored);
-            match &mut stored.extent {
-                Extent::Whole(length) => *length = Some(body.len() as u64),
-                // One that came in chunks has told its length nowhere but in the range that it claims to be.
-                Extent::Part(part) if part.span.length() != body.len() as u64 => return,
-                Extent::Part(_) => {}
+            if !stored.has_come_with(body.len() as u64) {
+                return;
             }
             // One that is out of date is refused by its epoch.
             store.put(&key, stored, Body::Memory(body), &replaces, epoch);

@@ -16,13 +16,8 @@ impl Exchange<'_> {
     /// asks again.
     pub(super) async fn make_untrue(&self, caching: &mut Caching, status: StatusCode, answer: &HeaderMap) {
         let Some(cache) = self.upstream.cache.as_ref().filter(|_| invalidates(&caching.method, status)) else { return };
-        // Its own answer may be stored, unless another has made that untrue since it was asked for.
-        let is_current = cache.store.is_current(&caching.key, caching.epoch);
         cache.flights.doom(&caching.key);
-        cache.store.invalidate(&caching.key).await;
-        if is_current {
-            caching.epoch = cache.store.epoch();
-        }
+        caching.epoch = cache.store.invalidate(&caching.key, caching.epoch).await;
         // Where the client would look for what has changed.
         let mut links = HeaderMap::new();
         for name in [LOCATION, CONTENT_LOCATION] {
@@ -36,9 +31,9 @@ impl Exchange<'_> {
         let base = self.base().unwrap_or(&NOBODY);
         self.upstream.as_clients_see(&mut links, base);
         for target in others(&links, &caching.target, base.as_bytes()) {
-            let key = Key::new(self.upstream.name(), &target);
+            let key = Key::new(self.upstream.name(), cache.place, &target);
             cache.flights.doom(&key);
-            cache.store.invalidate(&key).await;
+            cache.store.invalidate(&key, caching.epoch).await;
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
+use sopan_core::cache::range::{Part, Span};
 use sopan_core::cache::{Extent, Owner};
 use sopan_core::policy::CachePolicy;
 use tempfile::TempDir;
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::exchange::flow::Spill as _;
 use crate::store::tests::{body, stored, version, wait};
-use crate::store::{Body, Cache, CacheSettings, Entry, Purge, Purged};
+use crate::store::{Body, Cache, CacheSettings, Entry, Place, Purge};
 
 fn place() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -33,7 +34,7 @@ fn open(directory: &Path) -> Arc<Cache> {
 }
 
 fn key(target: &str) -> Key {
-    Key::new("shop", target)
+    Key::new("shop", Place::default(), target)
 }
 
 fn put(cache: &Cache, key: &Key, host: &str, version: u64, length: usize) -> bool {
@@ -124,6 +125,27 @@ fn what_is_stored_is_there_after_a_restart() {
 }
 
 #[test]
+fn what_an_unsafe_request_brings_is_not_stored_once_a_later_one_has_made_it_untrue() {
+    let (_dir, path) = place();
+    let (cache, key) = (open(&path), key("/a"));
+    let store =
+        |version, since| cache.put(&key, stored("a", version, 10), Body::Memory(body(&key, version, 10)), &[], since);
+    put(&cache, &key, "a", 1, 10);
+    let before = cache.epoch();
+    let (first, second) = wait(async {
+        let mut first = std::pin::pin!(cache.invalidate(&key, before));
+        // It waits for the disk, and another is quicker.
+        let is_done = std::future::poll_fn(|cx| std::task::Poll::Ready(first.as_mut().poll(cx).is_ready())).await;
+        assert!(!is_done);
+        let since = cache.epoch();
+        let second = cache.invalidate(&key, since).await;
+        (first.await, second)
+    });
+    assert!(!store(2, before) && !store(3, first) && store(4, second));
+    assert_eq!(versions(&cache, &key), [4]);
+}
+
+#[test]
 fn any_range_of_a_large_body_is_read_from_its_file() {
     let (_dir, path) = place();
     let (cache, key) = (open(&path), key("/a"));
@@ -153,7 +175,7 @@ fn what_was_made_untrue_or_replaced_does_not_come_back() {
         }
     }
     let ids = |target| load(&cache, &key(target)).variants.iter().map(|variant| variant.id).collect::<Vec<_>>();
-    assert_eq!(wait(cache.invalidate(&key("/invalidated"))), Purged { memory: 2, disk: 4 });
+    wait(cache.invalidate(&key("/invalidated"), cache.epoch()));
     let prefix = wait(cache.purge(Purge::Prefix { upstream: "shop", path: "/v1" }));
     assert_eq!((prefix.disk, wait(cache.purge(Purge::Url { upstream: "shop", target: "/url" })).disk), (4, 4));
     let forgotten = ids("/forgotten");
@@ -334,7 +356,7 @@ fn whatever_byte_a_disk_breaks_what_is_given_is_what_was_stored() {
         }
         // It works on, whatever was found.
         assert!(put(&cache, &keys[0], "c", 100, 10) && versions(&cache, &keys[0]).contains(&100));
-        assert_eq!(wait(cache.invalidate(&keys[0])).memory.min(1), 1);
+        wait(cache.invalidate(&keys[0], cache.epoch()));
         drop(cache);
         let cache = open(&copy);
         assert!(versions(&cache, &keys[0]).is_empty());
@@ -381,10 +403,20 @@ fn a_body_that_is_written_while_it_comes_is_stored_when_it_has_come_whole() {
         check_body(&cache, &key, &entry.variants[1]);
         drop(spill(&key, "c", 5, length, &[]));
         let late = spill(&key, "c", 6, length, &[]);
-        wait(cache.invalidate(&key));
+        wait(cache.invalidate(&key, cache.epoch()));
         late.finish();
         assert!(versions(&cache, &key).is_empty());
         spill(&key, "a", 7, length, &[]).finish();
+    }
+    // A part that is another one than its head says is none.
+    for (last, is_stored) in [(49_999, true), (49_998, false), (50_000, false)] {
+        let key = key(&format!("/part/{last}"));
+        let mut stored = stored("a", 8, 0);
+        stored.extent = Extent::Part(Part { span: Span { first: 0, last }, complete: None });
+        let mut spilled = Box::new(cache.spill(&key, stored, &[], cache.epoch()).unwrap());
+        assert!(spilled.write(&body(&key, 8, 50_000)));
+        spilled.finish();
+        assert_eq!(versions(&cache, &key), [8][..usize::from(is_stored)], "{last}");
     }
     // Too much for what may be under way at once, and for the file of one.
     let begin = |i| Box::new(cache.spill(&key("/large"), stored("x", i, 0), &[], cache.epoch()).unwrap());
@@ -497,7 +529,7 @@ fn change_and_look(cache: &Cache, key: &Key) {
     for version in 0..150 {
         match version % 7 {
             6 => {
-                wait(cache.invalidate(key));
+                wait(cache.invalidate(key, cache.epoch()));
                 expected.clear();
             }
             3 => {

@@ -47,7 +47,7 @@ fn works_until_it_is_killed() {
         let key = key(&format!("/{}", (dice >> 40) % KEYS));
         match (dice >> 33) % 8 {
             0 => {
-                wait(cache.invalidate(&key));
+                wait(cache.invalidate(&key, cache.epoch()));
                 say(&format!("untrue {} {version}", String::from_utf8_lossy(key.as_bytes())));
             }
             1 => {
@@ -125,7 +125,7 @@ fn works_where_files_may_not_grow() {
         load(&cache, key).variants.iter().for_each(|variant| check_body(&cache, key, variant));
     }
     for key in there.iter().step_by(2) {
-        wait(cache.invalidate(key));
+        wait(cache.invalidate(key, cache.epoch()));
         assert!(versions(&cache, key).is_empty());
         say(&format!("untrue {}", String::from_utf8_lossy(key.as_bytes())));
     }

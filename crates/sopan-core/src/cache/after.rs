@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use http::header::{ETAG, HeaderName, LAST_MODIFIED};
 use http::{HeaderMap, Method, StatusCode};
 
-use super::choose::{all, choose, is_given_once};
+use super::choose::{all, choose};
 use super::conditional::{is_about, is_same_body};
 use super::keep::{content_length, held};
 use super::lookup::{Ask, Reuse, Send, listed, reuse};
@@ -254,7 +254,7 @@ impl Answered<'_> {
 
     fn pass_on_and_freshen(self, index: usize) -> After {
         let stored = self.renewed(index, self.stored[index].extent);
-        match is_given_once(&stored) {
+        match stored.is_given_once() {
             true => After::Forget(vec![index]),
             false => After::Freshen { index, stored: Box::new(stored), reuse: None },
         }
@@ -283,7 +283,7 @@ impl Answered<'_> {
         }
         let stored = self.renewed(ask.index, held(both));
         let reuse = self.reuse(ask.index, &stored)?;
-        let is_kept = !is_given_once(&stored);
+        let is_kept = !stored.is_given_once();
         is_kept.then(|| After::Join { index: ask.index, stored: Box::new(stored), reuse })
     }
 

@@ -14,7 +14,6 @@ use super::conditional::is_same_body;
 use super::freshness::Source;
 use super::keep::is_for_all;
 use super::range::{Part, Span, if_range_holds, joined, wanted_of_part};
-use super::standing::is_about_all;
 use super::status::Forward;
 use super::{Asked, Extent, Stored};
 use crate::hints::{Reader, http_date};
@@ -67,14 +66,7 @@ fn is_given_to(asked: &Asked<'_>, stored: &Stored) -> bool {
     *stored.host == *asked.host
         && stored.is_for_owner(asked)
         && !(is_for_strangers && asked.owner.is_some())
-        && !is_given_once(stored)
-}
-
-/// Whether an answer, stored once, has been updated to one that may not be: it goes to the client who had asked about it,
-/// and to nobody else.
-pub(super) fn is_given_once(stored: &Stored) -> bool {
-    let Stored { directives, .. } = stored;
-    directives.no_store && !directives.must_understand || is_about_all(&directives.private) && stored.owner.is_none()
+        && !stored.is_given_once()
 }
 
 /// RFC 9111 §4: by `Date`. Of the same second, the one that came later.

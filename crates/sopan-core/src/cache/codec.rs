@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::choose::is_given_once;
 use super::directives::ResponseDirectives;
 use super::freshness::Freshness;
 use super::range::{Part, Span};
@@ -99,7 +98,7 @@ impl Stored {
     /// Whether it might be stored with these settings: other ones may have given its directives to other fields.
     fn is_allowed(&self, policy: &CachePolicy, was_targeted: bool) -> bool {
         self.directives.is_targeted == was_targeted
-            && !is_given_once(self)
+            && !self.is_given_once()
             && (policy.store_set_cookie || !self.headers.contains_key(SET_COOKIE))
     }
 }

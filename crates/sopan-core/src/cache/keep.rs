@@ -61,7 +61,7 @@ impl Stored {
 
     /// The same answer after another one has updated it (RFC 9111 §3.2): 304, the rest of its body, or one to a HEAD. What is
     /// said now counts, also where it says less than before, so that it may be one that is
-    /// [given once](super::choose::is_given_once) and not found again.
+    /// [given once](Stored::is_given_once) and not found again.
     pub(super) fn renewed(
         &self,
         policy: &CachePolicy,

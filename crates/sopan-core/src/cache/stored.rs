@@ -12,6 +12,7 @@ use super::directives::{RequestDirectives, ResponseDirectives};
 use super::freshness::Freshness;
 use super::range::Part;
 use super::standing::Standing;
+use super::standing::is_about_all;
 use super::vary::Selecting;
 use crate::headers::{Shown, redact_url};
 use crate::policy::{CachePolicy, PathTreatment};
@@ -184,6 +185,13 @@ impl Stored {
             }
             Extent::Part(part) => part.span.length() == bytes,
         }
+    }
+
+    /// Whether it has been updated to one that may not be stored: it goes to the client who had asked about it, and to nobody
+    /// else.
+    pub fn is_given_once(&self) -> bool {
+        let Self { directives, owner, .. } = self;
+        directives.no_store && !directives.must_understand || is_about_all(&directives.private) && owner.is_none()
     }
 
     /// Whether a request with a secret of another owner, or none, may be given it.

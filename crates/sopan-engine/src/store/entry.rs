@@ -70,10 +70,7 @@ impl Body {
 impl Variant {
     pub(crate) fn new(id: u64, mut stored: Stored, body: Body) -> Arc<Self> {
         stored.headers = compact(&stored.headers);
-        let selecting: usize = stored.selecting.fields.iter().map(|(name, value)| field_weight(name, value)).sum();
-        let lines: usize =
-            stored.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + LINE_BYTES).sum();
-        let weight = VARIANT_BYTES + stored.host.len() + selecting + lines + body.weight();
+        let weight = head_weight(&stored) + body.weight();
         Arc::new(Self { id, stored, body, weight: weight as u64 })
     }
 
@@ -97,6 +94,13 @@ impl Variant {
         };
         has_all && (host, owner, selecting) == (&newer.host, &newer.owner, &newer.selecting)
     }
+}
+
+/// About what the head of an answer takes.
+pub(super) fn head_weight(stored: &Stored) -> usize {
+    let selecting: usize = stored.selecting.fields.iter().map(|(name, value)| field_weight(name, value)).sum();
+    let lines: usize = stored.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + LINE_BYTES).sum();
+    VARIANT_BYTES + stored.host.len() + selecting + lines
 }
 
 fn field_weight(name: &HeaderName, value: &Option<Box<[u8]>>) -> usize {

@@ -5,9 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use http::Request;
-use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::header::{CACHE_CONTROL, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, PRAGMA, RANGE};
 use http_body::Body as _;
 use sopan_core::cache::conditional::Conditions;
+use sopan_core::cache::directives::RequestDirectives;
 use sopan_core::cache::status::Forward;
 use sopan_core::cache::{Ask, Send};
 
@@ -45,9 +46,11 @@ impl Exchange<'_> {
         else {
             return;
         };
-        for name in [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_RANGE, RANGE] {
+        // What the client asks of caches, and says that it has, is its own affair.
+        for name in [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_RANGE, RANGE, CACHE_CONTROL, PRAGMA] {
             caching.headers.remove(name);
         }
+        caching.directives = RequestDirectives::default();
         let mut request = Request::new(Source::Empty);
         *request.method_mut() = http::Method::GET;
         *request.uri_mut() = self.head.uri().clone();

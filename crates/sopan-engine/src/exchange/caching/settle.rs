@@ -65,7 +65,11 @@ impl Exchange<'_> {
             }
             After::Freshen { index, stored, reuse } => {
                 let variant = &entry.variants[index];
-                cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch);
+                if stored.is_given_once() {
+                    cache.store.forget(&caching.key, &[variant.id]);
+                } else {
+                    cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch);
+                }
                 match caching.leader.take() {
                     Some(leader) if caching.is_for_others(&cache.policy, &stored, times.received) => leader.stored(),
                     // Each has to ask by itself, and that side by side.

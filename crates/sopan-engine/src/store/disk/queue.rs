@@ -14,7 +14,7 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use sopan_core::cache::Stored;
 
-use crate::store::entry::Variant;
+use crate::store::entry::{Variant, head_weight};
 use crate::store::key::{Key, Scope};
 
 /// What is to be stored is refused beyond this.
@@ -84,7 +84,8 @@ impl What {
         match self {
             Self::Put { variant, .. } => CHANGE_BYTES + variant.weight(),
             Self::Piece { piece, .. } => CHANGE_BYTES + piece.len() as u64,
-            Self::PutSpilled { .. } | Self::Head { .. } => CHANGE_BYTES,
+            Self::PutSpilled { stored, .. } => CHANGE_BYTES + head_weight(stored) as u64,
+            Self::Head { stored, .. } => CHANGE_BYTES + head_weight(stored) as u64,
             Self::GiveUp { .. } | Self::Remove { .. } | Self::Forget { .. } | Self::Purge(_) => 0,
         }
     }

@@ -15,7 +15,7 @@ mod tests;
 
 use std::fmt;
 
-use http::header::{ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, GetAll, VARY};
+use http::header::{ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_ENCODING, GetAll, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::list::{is_token, members};
@@ -62,6 +62,9 @@ impl Selecting {
         let names = lines.flat_map(|line| members(line.as_bytes(), b','));
         // `*` is a token, and so would be the name of a field.
         let names = names.map(|name| HeaderName::from_bytes(name).ok().filter(|name| name.as_str() != "*"));
+        // Many upstreams compress for who takes it, and forget to say so: who does not would get what it cannot read.
+        let coded = answer.contains_key(CONTENT_ENCODING).then_some(Some(ACCEPT_ENCODING));
+        let names = names.chain(coded);
         let Some(mut names) = names.collect::<Option<Vec<_>>>() else { return Self::beyond_fields() };
         names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();

@@ -158,3 +158,17 @@ fn a_value_that_is_too_long_to_be_compared_is_for_nobody_else() {
     assert!(kept.is_for(&fields(&["accept: a,  b"])));
     assert!(!kept.is_for(&fields(&[&format!("accept: a,{}b", " ".repeat(FIELD_BYTES_MAX))])));
 }
+
+#[test]
+fn what_is_coded_is_for_those_who_take_that_alike() {
+    for (answer, first, second, expected) in [
+        (&["content-encoding: gzip"][..], &["accept-encoding: gzip"][..], &[][..], false),
+        (&["content-encoding: gzip"], &["accept-encoding: gzip, br"], &["accept-encoding: GZIP,br"], true),
+        (&["content-encoding: gzip", "vary: foo"], &["accept-encoding: gzip"], &["accept-encoding: br"], false),
+        (&[], &["accept-encoding: gzip"], &[], true),
+    ] {
+        let selecting = Selecting::of(&fields(answer), &fields(first));
+        assert_eq!(selecting.is_for(&fields(second)), expected, "{answer:?} {first:?} {second:?}");
+        assert!(selecting.is_for(&fields(first)));
+    }
+}

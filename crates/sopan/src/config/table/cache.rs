@@ -4,7 +4,7 @@ use sopan_core::policy::parse_duration;
 
 use super::{ROW, set};
 use crate::config::draft::REVALIDATE;
-use crate::config::read::{directory, one_of, or_word, room, size, switch};
+use crate::config::read::{directory, one_of, or_word, room, room_on_disk, size, switch};
 use crate::config::setting::{Group, Kind, Put, Rank, Section, Setting};
 
 const CACHE: Setting = Setting { section: Section::Cache, ..ROW };
@@ -146,7 +146,7 @@ pub(super) const GROUP: Group = Group {
             default: Some("1GiB"),
             help: "The most that is kept in `cache_dir`",
             why: "four times what is in memory",
-            put: Put::Program(|p, text| set(&mut p.cache_disk_size, room(text))),
+            put: Put::Program(|p, text| set(&mut p.cache_disk_size, room_on_disk(text))),
             ..STORE
         },
     ],

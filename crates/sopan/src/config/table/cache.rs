@@ -33,8 +33,10 @@ pub(super) const GROUP: Group = Group {
             default: Some("none"),
             help: "How long answers are fresh that do not say so\n\n\
                    It counts for successful answers to a GET that give neither a lifetime nor no-store and its like. Until \
-                   it is over, what has changed there is not seen here, unless it was changed through sopan. With `none`, \
-                   what has a Last-Modified is fresh for a tenth of the time since, and the rest is asked for again.",
+                   it is over, what has changed there is not seen here, unless it was changed through sopan and under the \
+                   same URL; and what differs by a field such as Accept, without a Vary that says so, is not told apart. \
+                   With `none`, what has a Last-Modified is fresh for a tenth of the time since, and the rest is asked for \
+                   again.",
             why: "only you know how old an answer of yours may be",
             rank: Rank::Common,
             put: Put::Upstream(|u, text| set(&mut u.cache.default_ttl, or_word("none", parse_duration)(text))),

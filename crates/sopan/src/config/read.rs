@@ -169,16 +169,30 @@ pub(in crate::config) fn field_name(text: &str) -> Result<HeaderName, String> {
     text.parse().map_err(|_| format!("`{text}` is not the name of a field; write for example cdn-cache-control"))
 }
 
-/// A size that has room for something.
+/// A size of memory that has room for something.
 pub(in crate::config) fn room(text: &str) -> Result<u64, String> {
+    room_of(text, ROOM_MIN)
+}
+
+/// A size on disk that has room for something.
+pub(in crate::config) fn room_on_disk(text: &str) -> Result<u64, String> {
+    room_of(text, ROOM_ON_DISK_MIN)
+}
+
+fn room_of(text: &str, least: u64) -> Result<u64, String> {
     match size(text) {
-        Ok(bytes) if bytes < ROOM_MIN => Err(format!("`{text}` has no room for anything; write 1MiB or more")),
+        Ok(bytes) if bytes < least => {
+            Err(format!("`{text}` has no room for anything; write {} or more", show_size(least)))
+        }
         read => read,
     }
 }
 
 /// In less than this hardly an answer would find room.
 const ROOM_MIN: u64 = 1 << 20;
+
+/// With less the store does not open: too little to hold what is written between two syncs.
+const ROOM_ON_DISK_MIN: u64 = 16 << 20;
 
 /// A size in the largest unit that divides it, as [`size`] reads it.
 pub(in crate::config) fn show_size(bytes: u64) -> String {

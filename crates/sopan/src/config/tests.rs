@@ -533,6 +533,7 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
         PATH_GRAMMAR,
     ),
     ("--cache-size", "512KiB", "has no room for anything; write 1MiB or more", ""),
+    ("--cache-disk-size", "15MiB", "has no room for anything; write 16MiB or more", ""),
     ("--cache-dir", " ", "`` is not a directory; write its path", ""),
     (
         "--cache-disk-size",

@@ -26,6 +26,14 @@ impl Resolved {
                     None => problem,
                 });
             }
+            if path.contains('*') {
+                let why = format!(
+                    "the `*` of {} stands for itself, and hardly a request is for it; write the path without it, since a rule \
+                     is for all below its path",
+                    self.told_path(at, &rule.path)
+                );
+                problems.push(self.at_path(at, self.warning(&["paths"], why)));
+            }
             let Route::Path(route) = &upstream.route else { continue };
             let is_own = self.value("paths").is_some_and(|(origin, _)| *origin == Origin::File);
             let meet =

@@ -4,7 +4,7 @@ use sopan_core::policy::parse_duration;
 
 use super::{ROW, set};
 use crate::config::draft::REVALIDATE;
-use crate::config::read::{directory, one_of, or_word, room, size, switch};
+use crate::config::read::{directory, one_of, or_word, room, room_on_disk, size, switch};
 use crate::config::setting::{Group, Kind, Put, Rank, Section, Setting};
 
 const CACHE: Setting = Setting { section: Section::Cache, ..ROW };
@@ -33,8 +33,10 @@ pub(super) const GROUP: Group = Group {
             default: Some("none"),
             help: "How long answers are fresh that do not say so\n\n\
                    It counts for successful answers to a GET that give neither a lifetime nor no-store and its like. Until \
-                   it is over, what has changed there is not seen here, unless it was changed through sopan. With `none`, \
-                   what has a Last-Modified is fresh for a tenth of the time since, and the rest is asked for again.",
+                   it is over, what has changed there is not seen here, unless it was changed through sopan and under the \
+                   same URL; and what differs by a field such as Accept, without a Vary that says so, is not told apart. \
+                   With `none`, what has a Last-Modified is fresh for a tenth of the time since, and the rest is asked for \
+                   again.",
             why: "only you know how old an answer of yours may be",
             rank: Rank::Common,
             put: Put::Upstream(|u, text| set(&mut u.cache.default_ttl, or_word("none", parse_duration)(text))),
@@ -146,7 +148,7 @@ pub(super) const GROUP: Group = Group {
             default: Some("1GiB"),
             help: "The most that is kept in `cache_dir`",
             why: "four times what is in memory",
-            put: Put::Program(|p, text| set(&mut p.cache_disk_size, room(text))),
+            put: Put::Program(|p, text| set(&mut p.cache_disk_size, room_on_disk(text))),
             ..STORE
         },
     ],

@@ -34,6 +34,6 @@ packages *KINDS:
 bench:
     cargo bench --workspace
 
-# Fuzzes a target (http_date, retry_after, head, request_path) for so many seconds; needs cargo-fuzz.
+# Fuzzes a target (those of fuzz/fuzz_targets) for so many seconds; needs cargo-fuzz.
 fuzz TARGET SECONDS="600":
     RUSTC_BOOTSTRAP=1 cargo fuzz run {{TARGET}} -- -max_total_time={{SECONDS}} -max_len=4096 -dict=fuzz/http.dict -detect_leaks=0

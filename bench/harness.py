@@ -136,7 +136,7 @@ def certificate(folder):
 
 
 def nginx_upstream(folder, port, tls_port=None):
-    """Answers /1k and /100k from memory, and counts at /count; also over TLS, if there is a port for it."""
+    """Answers /1k and /100k from memory, /stored with a lifetime, and counts at /count; also over TLS, if there is a port for it."""
     tls = ""
     if tls_port:
         crt, key = certificate(folder)
@@ -146,7 +146,8 @@ def nginx_upstream(folder, port, tls_port=None):
     (folder / "www/100k").write_text('{"data":"' + "x" * (102400 - 11) + '"}')
     return nginx(folder, f"""default_type application/json; sendfile on; open_file_cache max=4;
 server {{ listen 127.0.0.1:{port} backlog=4096; {tls} root {folder}/www;
-  location = /1k {{ return 200 '{body}'; }} location = /count {{ stub_status; }} }}""", workers=1)
+  location = /1k {{ return 200 '{body}'; }}
+  location = /stored {{ add_header Cache-Control "public, max-age=3600"; return 200 '{body}'; }} location = /count {{ stub_status; }} }}""", workers=1)
 
 
 def nginx_proxy(folder, port, upstream, limit=None, scheme="http"):
@@ -159,6 +160,43 @@ server {{ listen 127.0.0.1:{port} reuseport backlog=4096; server_name x;
   location = /refused {{ return 503; }}
   location / {{ {use} proxy_pass {scheme}://u; {check} proxy_http_version 1.1; proxy_set_header Connection "";
     proxy_buffers 16 16k; proxy_max_temp_file_size 0; }} }}""")
+
+
+def nginx_cache(folder, port, upstream):
+    """nginx with a cache on file, which the kernel keeps in memory."""
+    return nginx(folder, f"""tcp_nodelay on; proxy_cache_path {folder}/stored levels=1:2 keys_zone=z:10m max_size=100m inactive=1h;
+upstream u {{ server 127.0.0.1:{upstream}; keepalive 1024; keepalive_requests 1000000000; }}
+server {{ listen 127.0.0.1:{port} reuseport backlog=4096; server_name x;
+  location / {{ proxy_cache z; proxy_pass http://u; proxy_http_version 1.1; proxy_set_header Connection "";
+    proxy_buffers 16 16k; proxy_max_temp_file_size 0; }} }}""")
+
+
+def haproxy_cache(folder, port, upstream):
+    """HAProxy with its cache, in memory."""
+    conf = folder / "haproxy.cfg"
+    conf.write_text(f"""global
+  nbthread 2
+  maxconn 8000
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 600s
+  timeout server 60s
+  timeout http-keep-alive 600s
+cache stored
+  total-max-size 64
+  max-object-size 200000
+  max-age 3600
+frontend in
+  bind 127.0.0.1:{port} backlog 4096
+  default_backend up
+backend up
+  http-reuse always
+  http-request cache-use stored
+  http-response cache-store stored
+  server u 127.0.0.1:{upstream}
+""")
+    return ["haproxy", "-db", "-f", str(conf)]
 
 
 def sopan(port, upstream, *flags, scheme="http"):

@@ -1,4 +1,5 @@
-//! The core's decisions, timed: bucket, queue, Retry-After, and a request's way through a lane where nobody waits.
+//! The core's decisions, timed: bucket, queue, Retry-After, a request's way through a lane where nobody waits, and what a
+//! stored answer costs.
 //!
 //! `cargo bench -p sopan-core`. Compare with a run of your own machine only.
 
@@ -6,11 +7,15 @@ use std::hint::black_box;
 use std::time::{Duration, UNIX_EPOCH};
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use sopan_core::breaker::{Breaker, Health};
 use sopan_core::bucket::{Bucket, Take};
+use sopan_core::cache::directives::{RequestDirectives, ResponseDirectives};
+use sopan_core::cache::vary::Selecting;
+use sopan_core::cache::{Asked, Lookup, Received, Stored, Times, lookup};
 use sopan_core::hints::{Reader, retry_after};
 use sopan_core::lane::{Enter, Lane, Visit};
-use sopan_core::policy::{BreakerPolicy, LanePolicy, Limit, Margin};
+use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, Limit, Margin};
 use sopan_core::queue::{ClientId, Entry, Queue};
 use sopan_core::retry::Budget;
 use sopan_core::time::Instant;
@@ -90,5 +95,51 @@ fn lane(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, bucket, queue, retry_after, lane);
+fn fields(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+    lines.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+}
+
+fn cache(c: &mut Criterion) {
+    let plain = [("host", "api.test"), ("user-agent", "curl/8"), ("accept", "*/*"), ("accept-encoding", "gzip, br")];
+    let (request, answer) =
+        (fields(&plain), fields(&[("vary", "accept-encoding"), ("cache-control", "public, max-age=60")]));
+    let asking = fields(&[&plain[..], &[("cache-control", "max-age=0, stale-if-error=60")]].concat());
+    for (what, request) in [("without any", &request), ("with two", &asking)] {
+        c.bench_function(&format!("cache: directives of a request {what}"), |b| {
+            b.iter(|| RequestDirectives::read(black_box(request)));
+        });
+    }
+    let targeted = ["sopan-cache-control", "cdn-cache-control"].map(HeaderName::from_static);
+    c.bench_function("cache: directives of an answer", |b| {
+        b.iter(|| ResponseDirectives::read(black_box(&answer), &targeted));
+    });
+    let selecting = Selecting::of(&answer, &request);
+    for (what, encoding) in [("the same", "gzip, br"), ("the same otherwise", "GZip,br"), ("another", "gzip, zstd")] {
+        let request = fields(&[("accept-encoding", encoding)]);
+        c.bench_function(&format!("cache: is an answer for {what}"), |b| {
+            b.iter(|| selecting.is_for(black_box(&request)))
+        });
+    }
+}
+
+fn hit(c: &mut Criterion) {
+    let policy = CachePolicy::default();
+    let noon = UNIX_EPOCH + Duration::from_secs(1_792_584_000);
+    let request = fields(&[("user-agent", "curl/8"), ("accept", "*/*"), ("accept-encoding", "gzip, br")]);
+    let times = Times { requested: noon, received: noon };
+    for (what, vary) in [("without Vary", None), ("with Vary", Some(("vary", "accept-encoding, accept")))] {
+        let headers = fields(&[("cache-control", "max-age=60")].into_iter().chain(vary).collect::<Vec<_>>());
+        let ask = || Asked::new(&policy, &Method::GET, "/v1/orders?page=2", b"api.test", &request);
+        let received = Received { status: StatusCode::OK, headers: &headers, times };
+        let stored = Stored::of(&policy, &ask(), received).expect("it is fresh");
+        c.bench_function(&format!("cache: read a request and find a fresh answer {what}"), |b| {
+            b.iter(|| {
+                let found = lookup(&policy, &black_box(ask()), &[&stored], noon + Duration::from_secs(1));
+                assert!(matches!(found, Lookup::Reuse(_)));
+            });
+        });
+    }
+}
+
+criterion_group!(benches, bucket, queue, retry_after, lane, cache, hit);
 criterion_main!(benches);

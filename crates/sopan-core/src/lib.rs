@@ -16,6 +16,7 @@
 //! | [`hints`] | what does an answer say of the limits of its sender? |
 //! | [`retry`] | what follows an attempt: done, again after a while, or give up, and why? |
 //! | [`breaker`] | is the upstream well enough to be asked? |
+//! | [`cache`] | which answers are stored, and which requests are answered from them? |
 //! | [`h1`] | what does a message say, where does it end, and how is it written? |
 //! | [`headers`] | which fields belong to one hop, which tell of it, where do they lead, and which may not be shown? |
 //! | [`safety`] | is this request meant for us, and by somebody who may? |
@@ -23,6 +24,7 @@
 
 pub mod breaker;
 pub mod bucket;
+pub mod cache;
 pub mod calendar;
 pub mod h1;
 pub mod headers;

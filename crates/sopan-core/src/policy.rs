@@ -4,6 +4,7 @@
 //! and the documentation must all mean the same by them. Files, flags and environments are not known here.
 
 mod breaker;
+mod cache;
 mod duration;
 mod error;
 mod lane;
@@ -11,6 +12,7 @@ mod limit;
 mod retry;
 
 pub use breaker::BreakerPolicy;
+pub use cache::{CachePolicy, PATHS_MAX, PathRule, PathRuleError, PathTreatment, Revalidate};
 pub use duration::{DurationError, parse_duration, show_duration};
 pub use error::{Allowed, PolicyError};
 pub use lane::{LIMITS_MAX, LanePolicy};

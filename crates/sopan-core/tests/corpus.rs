@@ -2,18 +2,30 @@
 //! found worth keeping.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+#[path = "../../../fuzz/properties/answer.rs"]
+mod answer;
 #[path = "../../../fuzz/properties/corpus.rs"]
 mod corpus;
+#[path = "../../../fuzz/properties/directives.rs"]
+mod directives;
+#[path = "../../../fuzz/properties/entity_tags.rs"]
+mod entity_tags;
 #[path = "../../../fuzz/properties/head.rs"]
 mod head;
 #[path = "../../../fuzz/properties/http_date.rs"]
 mod http_date;
+#[path = "../../../fuzz/properties/ranges.rs"]
+mod ranges;
 #[path = "../../../fuzz/properties/reception.rs"]
 mod reception;
 #[path = "../../../fuzz/properties/retry_after.rs"]
 mod retry_after;
+#[path = "../../../fuzz/properties/stored.rs"]
+mod stored;
 #[path = "../../../fuzz/properties/strict.rs"]
 mod strict;
+#[path = "../../../fuzz/properties/vary.rs"]
+mod vary;
 
 #[test]
 fn a_date_that_is_read_is_what_was_written() {
@@ -28,6 +40,31 @@ fn a_retry_after_is_read_alike_by_both_readers() {
 #[test]
 fn what_is_accepted_is_passed_on_as_one_message() {
     corpus::check("head", head::check);
+}
+
+#[test]
+fn what_is_asked_for_of_a_body_is_what_is_given() {
+    corpus::check("ranges", ranges::check);
+}
+
+#[test]
+fn what_has_the_tag_that_it_is_asked_about_is_not_modified() {
+    corpus::check("entity_tags", entity_tags::check);
+}
+
+#[test]
+fn what_is_read_from_a_store_is_what_was_written() {
+    corpus::check("stored", stored::check);
+}
+
+#[test]
+fn directives_for_caches_mean_what_a_slow_reader_says() {
+    corpus::check("directives", directives::check);
+}
+
+#[test]
+fn an_answer_is_for_those_who_ask_the_same() {
+    corpus::check("vary", vary::check);
 }
 
 /// The second parser judges the first one, so it must be able to find fault.

@@ -10,7 +10,6 @@ mod replay;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use http::HeaderName;
 use http_body::{Body as _, Frame, SizeHint};
 use parking_lot::Mutex;
 
+use crate::budget::ByteBudget;
 use crate::clock::Clock;
 use replay::Replay;
 
@@ -61,34 +61,12 @@ pub enum BodyError {
     Malformed(&'static str),
 }
 
-/// What all exchanges of a process keep for replay, bounded together.
-#[derive(Debug)]
-pub struct ReplayBudget {
-    max: u64,
-    used: AtomicU64,
-}
-
-impl ReplayBudget {
-    /// A budget of so many bytes.
-    pub fn new(max: u64) -> Self {
-        Self { max, used: AtomicU64::new(0) }
-    }
-
-    fn take(&self, bytes: u64) -> bool {
-        let room = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.max);
-        self.used.fetch_update(Relaxed, Relaxed, room).is_ok()
-    }
-
-    fn give_back(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Relaxed);
-    }
-}
-
 /// The bounds of a body.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounds {
     pub(crate) replay_bytes_max: u64,
-    pub(crate) budget: Arc<ReplayBudget>,
+    /// For what all exchanges with an upstream keep together.
+    pub(crate) budget: Arc<ByteBudget>,
     pub(crate) idle_timeout: Duration,
     pub(crate) clock: Clock,
 }

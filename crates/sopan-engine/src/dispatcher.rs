@@ -135,12 +135,12 @@ impl Dispatcher {
         }
     }
 
-    /// An exchange wants to send.
-    pub(crate) fn enter(self: &Arc<Self>, entry: Entry, visit: Visit) -> Entered {
+    /// An exchange wants to send. `foreseen` is how a lane that is only observed sees that.
+    pub(crate) fn enter(self: &Arc<Self>, entry: Entry, visit: Visit, foreseen: Visit) -> Entered {
         self.act(|shared, now| match shared.lane.enter(entry, visit, now) {
-            Enter::Go(turn) => Entered::Go(self.turn(turn, Shade::of(self, shared, &entry, visit, now))),
+            Enter::Go(turn) => Entered::Go(self.turn(turn, Shade::of(self, shared, &entry, foreseen, now))),
             Enter::Wait(id) => {
-                let (waiter, shade) = (Some(shared.waiter(id)), Shade::of(self, shared, &entry, visit, now));
+                let (waiter, shade) = (Some(shared.waiter(id)), Shade::of(self, shared, &entry, foreseen, now));
                 Entered::Wait(Ticket { dispatcher: Arc::clone(self), id, waiter, shade })
             }
             Enter::Refused(refusal) => Entered::Refused(refusal),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri};
+use sopan_core::cache::status::Forward;
 use sopan_core::headers::redact_url;
 use sopan_core::retry::{Outcome, Verdict};
 
@@ -25,6 +26,8 @@ pub struct Event<'a> {
     pub refused: Option<&'static str>,
     /// What would have become of it, where the upstream is only observed and the request went there.
     pub observed: Option<&'a Observed>,
+    /// What the cache did, where there is one.
+    pub cache: Option<Cached>,
     /// How long it waited: for turns, and before retries.
     pub wait: Duration,
     /// Attempts, those included that failed to connect.
@@ -48,9 +51,65 @@ pub struct Observed {
     pub refused: Option<Refusal>,
     /// What would have followed the failure of its attempt, if it failed and would not have been refused.
     pub failed: Option<Verdict>,
+    /// Whether it would have been answered from store, and no token spent on it.
+    pub from_store: bool,
+}
+
+/// What the cache did for one exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cached {
+    /// The answer came from the store, fresh.
+    Hit,
+    /// It came from the store although it was stale.
+    Stale,
+    /// The upstream was asked whether what is stored is still good, and it was.
+    Revalidated,
+    /// It was that of an equal request which was under way.
+    Coalesced,
+    /// It came from the upstream.
+    Miss,
+    /// The cache has no part in such requests.
+    Bypass,
+}
+
+impl Cached {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Hit, Self::Stale, Self::Revalidated, Self::Coalesced, Self::Miss, Self::Bypass];
+
+    /// What it did for one whose answer came from the upstream.
+    pub(crate) fn of(forward: Forward) -> Self {
+        match forward {
+            Forward::Bypass | Forward::Method => Self::Bypass,
+            Forward::UriMiss | Forward::VaryMiss | Forward::Request | Forward::Stale | Forward::Partial => Self::Miss,
+        }
+    }
+
+    /// As metrics and logs call it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Revalidated => "revalidated",
+            Self::Coalesced => "coalesced",
+            Self::Miss => "miss",
+            Self::Bypass => "bypass",
+        }
+    }
+}
+
+impl Event<'_> {
+    /// Whether the request was answered without a token being spent on it.
+    pub fn saved_a_token(&self) -> bool {
+        self.attempts == 0 && matches!(self.cache, Some(Cached::Hit | Cached::Stale | Cached::Coalesced))
+    }
 }
 
 impl Observed {
+    /// It would have been answered from store.
+    pub(crate) fn from_store() -> Self {
+        Self { wait: Duration::ZERO, refused: None, failed: None, from_store: true }
+    }
+
     /// After which wait its attempt would have been repeated, if it would have been.
     pub fn would_retry(&self) -> Option<Duration> {
         match self.failed {
@@ -73,13 +132,15 @@ pub enum Attempted<'a> {
 
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, uri, status, refused, observed, wait, attempts, upstream, total, bytes, whole } = self;
+        let Self { method, uri, status, refused, observed, cache, wait, attempts, upstream, total, bytes, whole } =
+            self;
         f.debug_struct("Event")
             .field("method", method)
             .field("uri", &redact_url(&uri.to_string()))
             .field("status", status)
             .field("refused", refused)
             .field("observed", observed)
+            .field("cache", cache)
             .field("wait", wait)
             .field("attempts", attempts)
             .field("upstream", upstream)

@@ -1,20 +1,24 @@
 //! One client's request and its one answer: the straight line, from arrival to response.
 //!
 //! ```text
-//! call ─ wait for a turn ─ send ─ read hints, settle ─ decide ─ pass on
-//!            ▲                                           │
-//!            └────────── after a wait, once more ◀───────┘
+//! call ─ from store? ─ wait for a turn ─ send ─ read hints, settle ─ decide ─ store, pass on
+//!                            ▲                                          │
+//!                            └────────── after a wait, once more ◀──────┘
 //! ```
 //!
 //! This is the parent that owns the branches: whether to wait, to send, to repeat or to give up is decided in the core and
-//! acted on here. A cache stands in front of the first wait and behind the last answer once there is one. Dropping the
+//! acted on here. Dropping the
 //! future at any moment cancels all that stands behind it: the place in the queue, the tokens of a turn that was not
 //! written, the connection to the upstream.
 
 mod answer;
 mod attempt;
+pub(crate) mod caching;
 mod collect;
 mod end;
+mod feed;
+mod filed;
+pub(crate) mod flow;
 mod hop;
 mod inbound;
 mod keep;
@@ -49,6 +53,7 @@ use crate::refusal::{Failure, Refusal};
 use crate::transport::Conn;
 use crate::upstream::Upstream;
 pub use answer::{AnswerBody, AnswerError};
+use caching::Caching;
 use collect::Collector;
 pub use collect::Sink;
 use hop::Crossing;
@@ -109,6 +114,8 @@ struct Exchange<'a> {
     turn: Option<Turn>,
     conn: Option<Box<Conn>>,
     response: Option<Response<()>>,
+    /// What the cache knows of it, where that has a part in it.
+    caching: Option<Box<Caching>>,
     /// What is left of failed attempts, which most exchanges have none of.
     past: Option<Box<Past>>,
     collector: Option<Collector<'a>>,
@@ -149,6 +156,22 @@ enum Attempt {
     /// It is a retry that the lane's traffic does not afford.
     Unaffordable,
     Stopped(Stop),
+}
+
+/// Why there will be no answer.
+enum GivenUp {
+    /// There is no turn, or no time for one.
+    Stopped(Stop),
+    /// The last attempt failed.
+    Failed(Verdict),
+}
+
+/// What follows an attempt. In boxes, lest there be room for it beside all that wait.
+enum Onward {
+    Again(Again),
+    GiveUp(Box<GivenUp>),
+    /// It is the cache's turn.
+    Settle(Box<(Option<Bytes>, Verdict)>),
 }
 
 /// What follows an answer.
@@ -203,6 +226,7 @@ impl<'a> Exchange<'a> {
             turn: None,
             conn: None,
             response: None,
+            caching: None,
             past: None,
             collector,
         }
@@ -212,30 +236,52 @@ impl<'a> Exchange<'a> {
         if let Some(answer) = self.answer_here() {
             return answer;
         }
+        // One that only asks for the store's sake knows what it asks.
+        if self.caching.is_none()
+            && let Some(answer) = self.answer_from_store()
+        {
+            return answer;
+        }
+        if self.caching.as_ref().is_some_and(|caching| caching.is_to_wait())
+            && let Some(answer) = Box::pin(self.before_sending()).await
+        {
+            return answer;
+        }
         if let Err(refusal) = self.prepare() {
             return self.refuse(refusal);
         }
         let mut next = Next { visit: Visit::First, since: self.story.arrived, fresh: false, is_paid_for: false };
         loop {
-            let again = match self.attempt(next).await {
-                Attempt::Stopped(stop) => return self.stopped(stop),
+            let onward = match self.attempt(next).await {
+                Attempt::Stopped(stop) => Onward::GiveUp(Box::new(GivenUp::Stopped(stop))),
                 Attempt::Stale => {
                     next = Next { visit: Visit::Again, since: self.now(), fresh: true, is_paid_for: false };
                     continue;
                 }
-                Attempt::Unaffordable => return self.fail(Verdict::GiveUp(Why::BudgetSpent)),
+                Attempt::Unaffordable => Onward::GiveUp(Box::new(GivenUp::Failed(Verdict::GiveUp(Why::BudgetSpent)))),
                 Attempt::Failed(failed) => match self.decide(failed) {
-                    Verdict::Again(again) => again,
-                    verdict => return self.fail(verdict),
+                    Verdict::Again(again) => Onward::Again(again),
+                    verdict => Onward::GiveUp(Box::new(GivenUp::Failed(verdict))),
                 },
                 Attempt::Answered => match self.answered().await {
+                    Answered::PassOn(prefix, verdict) if self.concerns_cache() => {
+                        Onward::Settle(Box::new((prefix, verdict)))
+                    }
                     Answered::PassOn(prefix, verdict) => return self.pass_on(prefix, verdict),
-                    Answered::Again(again) => again,
+                    Answered::Again(again) => Onward::Again(again),
                     Answered::Collected(response) => return self.finish(response.map(|()| None), End::Done),
-                    Answered::Fail(verdict) => return self.fail(verdict),
+                    Answered::Fail(verdict) => Onward::GiveUp(Box::new(GivenUp::Failed(verdict))),
                 },
             };
-            next = Box::pin(self.wait(again)).await;
+            next = match onward {
+                Onward::Again(again) => Box::pin(self.wait(again)).await,
+                Onward::GiveUp(why) => return Box::pin(self.give_up(*why)).await,
+                Onward::Settle(last) => match Box::pin(self.settle_with_cache(last.0, last.1)).await {
+                    Some(answer) => return answer,
+                    // It was asked for the store's sake, and of no use to the client.
+                    None => Next { visit: Visit::Again, since: self.now(), fresh: false, is_paid_for: false },
+                },
+            };
         }
     }
 
@@ -286,6 +332,7 @@ impl<'a> Exchange<'a> {
             return Err(Refusal::HeadTooLarge { max: HEAD_BYTES_MAX });
         }
         self.sign();
+        self.ask_about_stored();
         Ok(())
     }
 
@@ -455,6 +502,6 @@ mod tests {
         let inbound =
             Inbound { request: Request::new(Source::Empty), client: ClientId(1), weight: 1, interims: None, hop };
         let size = size_of_val(&call(&upstream, inbound));
-        assert!(size <= 1280, "{size} bytes");
+        assert!(size <= 1312, "{size} bytes");
     }
 }

@@ -25,6 +25,11 @@ impl Jitter {
         let mut rng = self.0.lock();
         Dice { backoff: rng.random(), retry_after: rng.random() }
     }
+
+    /// A number that nobody guesses.
+    pub(crate) fn number(&self) -> u128 {
+        self.0.lock().random()
+    }
 }
 
 impl Default for Jitter {

@@ -8,15 +8,19 @@
 //! | [`exchange`] | the straight line from request to answer |
 //! | `dispatcher` | the only loop that waits its turn |
 //! | `transport` | connections, and HTTP over them |
+//! | `coalesce` | equal requests that share one answer |
 //! | [`body`] | request bodies that can be sent again |
 //! | [`refusal`] | every answer that sopan gives by itself |
 //! | [`event`] | what became of an exchange, for whoever counts or logs |
 //! | `state` | what outlives the process, on file |
+//! | `store` | answers that are kept to be given again |
 //! | [`clock`], [`jitter`] | the only readers of time and of chance |
 
 pub mod body;
+mod budget;
 mod client;
 pub mod clock;
+mod coalesce;
 mod dispatcher;
 mod error;
 pub mod event;
@@ -25,6 +29,7 @@ mod interim;
 pub mod jitter;
 pub mod refusal;
 mod state;
+mod store;
 mod transport;
 mod upstream;
 
@@ -35,5 +40,6 @@ pub use sopan_core::hints::parse_retry_after;
 pub use sopan_core::policy::RetryPolicy;
 pub use sopan_core::retry::backoff_delay;
 pub use state::{StateError, StateFile, StateHandle};
+pub use store::{Cache, CacheError, CacheSettings, DiskSettings, DiskUsage, Purge, Purged, Usage};
 pub use transport::{ClientCertificate, Dial, Io, Roots, Stream, Target, TargetError, TlsError, WireError};
 pub use upstream::{Settings, SetupError, Surroundings, Upstream};

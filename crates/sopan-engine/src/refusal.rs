@@ -58,6 +58,8 @@ pub enum Refusal {
     Denied(Denied),
     /// No upstream takes the request.
     NoRoute,
+    /// The client wants an answer from the cache or none (`only-if-cached`), and there is none.
+    OnlyIfCached,
     /// The request goes round in a circle.
     Loop {
         /// How often it has come through sopan before.
@@ -69,7 +71,7 @@ pub enum Refusal {
 pub(crate) const END_OF_THE_LINE: &str = "max-forwards";
 
 /// All reasons why sopan answers by itself, for whoever counts them: those of [`Refusal::reason`], and `max-forwards`.
-pub const REASONS: [&str; 16] = [
+pub const REASONS: [&str; 17] = [
     "queue-full",
     "wait-too-long",
     "waited-too-long",
@@ -84,6 +86,7 @@ pub const REASONS: [&str; 16] = [
     "misdirected",
     "cross-site",
     "no-route",
+    "only-if-cached",
     "proxy-loop",
     END_OF_THE_LINE,
 ];
@@ -140,6 +143,7 @@ impl Refusal {
             Self::Denied(Denied::Host) => "misdirected",
             Self::Denied(Denied::CrossSite) => "cross-site",
             Self::NoRoute => "no-route",
+            Self::OnlyIfCached => "only-if-cached",
             Self::Loop { .. } => "proxy-loop",
         }
     }
@@ -210,6 +214,14 @@ impl Refusal {
                 detail: "sopan stands in front of several APIs, and neither the host nor the path of the request begins \
                          the way to one of them; ask for the host or the first part of the path that is the route to an \
                          API, and see that it is written as in the settings"
+                    .to_owned(),
+                retry_after: None,
+            },
+            Self::OnlyIfCached => Problem {
+                status: StatusCode::GATEWAY_TIMEOUT,
+                error: "proxy_internal_response".into(),
+                detail: "the request wants an answer from the cache or none (Cache-Control: only-if-cached), and the cache has \
+                         none that may be used; ask without that"
                     .to_owned(),
                 retry_after: None,
             },
@@ -346,6 +358,7 @@ mod tests {
             Refusal::Denied(Denied::Host),
             Refusal::Denied(Denied::CrossSite),
             Refusal::NoRoute,
+            Refusal::OnlyIfCached,
             Refusal::Loop { passes: 9 },
         ];
         let named: std::collections::BTreeSet<_> = kinds.iter().map(Refusal::reason).chain([END_OF_THE_LINE]).collect();

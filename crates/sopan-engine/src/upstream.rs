@@ -12,17 +12,23 @@ use sopan_core::breaker::Breaker;
 use sopan_core::headers::{Elsewhere, ForwardedPolicy, rewrite_links};
 use sopan_core::lane::shadow::Shadow;
 use sopan_core::lane::{Lane, Snapshot};
-use sopan_core::policy::{BreakerPolicy, LanePolicy, PolicyError, RetryPolicy};
+use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, PolicyError, RetryPolicy};
 use sopan_core::retry::Budget;
+use tokio::sync::Semaphore;
 
-use crate::body::{Bounds, ReplayBudget};
+use crate::body::Bounds;
+use crate::budget::ByteBudget;
 use crate::clock::Clock;
+use crate::coalesce::Flights;
 use crate::dispatcher::Dispatcher;
 use crate::event::{Observer, Unobserved};
+use crate::exchange::caching::Seat;
+use crate::exchange::caching::background::BACKGROUND_MAX;
 use crate::exchange::log::Seldom;
 use crate::exchange::story::Audience;
 use crate::jitter::Jitter;
 use crate::state::StateHandle;
+use crate::store::{Cache, Key, Place};
 use crate::transport::{ClientCertificate, Dial, Roots, Target, TlsError, Transport};
 
 /// How an upstream is reached and treated.
@@ -60,7 +66,9 @@ pub struct Settings {
     pub client_certificate: Option<ClientCertificate>,
     /// Whether HTTP/2 is spoken where it is offered over TLS; default true.
     pub http2: bool,
-    /// Whether it is only observed: limits, holds, retries and the breaker are reckoned and reported, and change nothing;
+    /// What of its answers is stored, where `Surroundings` have a cache; none, the default, means nothing.
+    pub cache: Option<CachePolicy>,
+    /// Whether it is only observed: limits, holds, retries, breaker and cache are reckoned and reported, and change nothing;
     /// time-outs, and the places of `max_in_flight` with the queue for them, act all the same. Default false.
     pub observe: bool,
 }
@@ -84,6 +92,7 @@ impl Settings {
             rewrite_links: true,
             client_certificate: None,
             http2: true,
+            cache: None,
             observe: false,
         }
     }
@@ -91,7 +100,9 @@ impl Settings {
     /// Everything that is outside of what is allowed.
     fn wrong(&self) -> Vec<String> {
         let policies = [self.lane.validate(), self.retry.validate(), self.breaker.validate()];
-        let wrong = policies.into_iter().filter_map(Result::err).flatten().map(|e: PolicyError| e.to_string());
+        let cache = self.cache.as_ref().map(CachePolicy::validate);
+        let wrong =
+            policies.into_iter().chain(cache).filter_map(Result::err).flatten().map(|e: PolicyError| e.to_string());
         let times = [("connect_timeout", self.connect_timeout), ("idle_timeout", self.idle_timeout)];
         let zero = times.into_iter().filter(|(_, time)| time.is_zero());
         let wrong = wrong.chain(zero.map(|(key, _)| format!("{key} is zero; allowed is more than zero")));
@@ -132,11 +143,20 @@ pub struct Surroundings {
     pub dial: Option<Arc<dyn Dial>>,
     /// Where what was used of its quotas, and holds, outlive the process; none means that they do not.
     pub state: Option<StateHandle>,
+    /// Where its answers are stored; none means nowhere.
+    pub cache: Option<Arc<Cache>>,
 }
 
 impl Default for Surroundings {
     fn default() -> Self {
-        Self { clock: Clock::system(), jitter: Jitter::new(), observer: Arc::new(Unobserved), dial: None, state: None }
+        Self {
+            clock: Clock::system(),
+            jitter: Jitter::new(),
+            observer: Arc::new(Unobserved),
+            dial: None,
+            state: None,
+            cache: None,
+        }
     }
 }
 
@@ -158,10 +178,30 @@ pub struct Upstream {
     pub(crate) mount: Box<str>,
     elsewhere: Option<Elsewhere>,
     pub(crate) observe: bool,
+    pub(crate) cache: Option<Caches>,
     /// Of those that would be refused, where it is only observed.
     pub(crate) would_be_refusals: Seldom,
     name: Arc<str>,
     arrivals: AtomicU64,
+}
+
+/// Where the answers of an upstream are stored, and which.
+pub(crate) struct Caches {
+    pub(crate) store: Arc<Cache>,
+    pub(crate) policy: CachePolicy,
+    pub(crate) place: Place,
+    /// Requests whose answers others may get.
+    pub(crate) flights: Arc<Flights<Key, Seat>>,
+    /// Places for requests in the background.
+    pub(crate) background: Arc<Semaphore>,
+}
+
+impl Caches {
+    fn new(store: Arc<Cache>, policy: CachePolicy, place: Place, clock: Clock) -> Self {
+        let flights = Arc::new(Flights::new(clock));
+        store.add_flights(&flights);
+        Self { store, policy, place, flights, background: Arc::new(Semaphore::new(BACKGROUND_MAX)) }
+    }
 }
 
 impl Upstream {
@@ -189,9 +229,16 @@ impl Upstream {
             http2,
             forwarded,
             rewrite_links,
+            cache: policy,
             ..
         } = settings;
-        let Surroundings { clock, jitter, observer, dial, state } = around;
+        let Surroundings { clock, jitter, observer, dial, state, cache } = around;
+        let cache = match (cache, policy) {
+            (Some(store), Some(policy)) if policy.on => {
+                Some(Caches::new(store, policy, Place::new(&target.to_string(), &mount), clock))
+            }
+            _ => None,
+        };
         let dial = match dial {
             Some(dial) => dial,
             None => Transport::tcp(&target, &roots, client_certificate.as_ref(), http2)?,
@@ -215,7 +262,7 @@ impl Upstream {
         let transport = Arc::new(Transport::new(target, dial, http2, connect_timeout, idle_timeout, clock));
         let (pace, sweep) =
             (Dispatcher::run(Arc::downgrade(&dispatcher)), Transport::sweep(Arc::downgrade(&transport)));
-        let budget = Arc::new(ReplayBudget::new(retry.replay_bytes_total));
+        let budget = Arc::new(ByteBudget::new(retry.replay_bytes_total));
         let bounds = Bounds { replay_bytes_max: retry.replay_bytes_max, budget, idle_timeout, clock };
         let arrivals = AtomicU64::new(0);
         let upstream = Self {
@@ -235,6 +282,7 @@ impl Upstream {
             mount: mount.into(),
             elsewhere: Elsewhere::new(&elsewhere),
             observe,
+            cache,
             would_be_refusals: Seldom::default(),
             name,
             arrivals,
@@ -273,7 +321,14 @@ impl Upstream {
     /// Has links of an answer's fields that point to the upstream lead back to where a client asked, if that is wished.
     /// `base` is the client's `Host`. The answers of exchanges are treated so already, interim ones are not.
     pub fn lead_back(&self, fields: &mut HeaderMap, base: &HeaderValue) {
-        if let Some(base) = base.to_str().ok().filter(|_| self.rewrite_links) {
+        if self.rewrite_links {
+            self.as_clients_see(fields, base);
+        }
+    }
+
+    /// The same, whether it is wished or not.
+    pub(crate) fn as_clients_see(&self, fields: &mut HeaderMap, base: &HeaderValue) {
+        if let Ok(base) = base.to_str() {
             rewrite_links(fields, &self.target().origin(&self.mount, self.elsewhere.as_ref()), base);
         }
     }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{EXPECT, LOCATION, RETRY_AFTER};
-use http::{Method, Request, Response};
+use http::header::{EXPECT, IF_NONE_MATCH, LOCATION, RETRY_AFTER};
+use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -27,6 +27,7 @@ use tokio::task::JoinSet;
 use crate::chat::{self, COMPLETIONS_PATH, Completion, Form, MODELS_PATH};
 use crate::clock::Clock;
 use crate::dice::Dice;
+use crate::etag::Etag;
 use crate::http_date;
 use crate::io::{Io, Knife, Place};
 use crate::limits::{Limiter, Take};
@@ -237,7 +238,9 @@ impl FakeApi {
                 (self.come_again(limited, decided.at, wait), None)
             }
             Verdict::Failed => (Reply::error(500, "server_error", "Terjadi kesalahan pada server."), None),
-            Verdict::Serve(fault) => (self.route(&head, body), fault),
+            Verdict::Serve(fault) => {
+                (self.tagged(self.route(&head.method, &head.uri, body), &head.method, &head.headers), fault)
+            }
         };
         if !matches!(fault, Some(Fault::DropBeforeHead | Fault::DropInHead)) {
             self.state.lock().log.answered(decided.entry, reply.status());
@@ -255,10 +258,11 @@ impl FakeApi {
     /// Decides about a request whose head has just come in, and logs it.
     fn decide(&self, request: &Request<Incoming>) -> Decided {
         let path = request.uri().path_and_query().map_or("*", |path| path.as_str()).to_owned();
+        let costs = !self.is_free(request);
         let mut state = self.state.lock();
         // The clock is read under the lock, so that instants come in the order of the log and of the limits.
         let at = self.clock.elapsed();
-        let verdict = state.verdict(at);
+        let verdict = state.verdict(at, costs);
         let entry = Entry {
             status: None,
             method: request.method().as_str().to_owned(),
@@ -268,6 +272,22 @@ impl FakeApi {
         let entry = state.log.push(entry);
         let delay = self.settings.delay.saturating_add(state.dice.up_to(self.settings.delay_jitter));
         Decided { verdict, entry, at, delay }
+    }
+
+    /// Whether it asks for nothing but that it has already, and that is for nothing.
+    fn is_free(&self, request: &Request<Incoming>) -> bool {
+        if self.settings.etag != Etag::Free || !request.headers().contains_key(IF_NONE_MATCH) {
+            return false;
+        }
+        // A GET changes nothing, so it can be answered once more.
+        let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
+        let answer = || self.route(request.method(), request.uri(), Ok(Bytes::new())).tagged(request.headers());
+        is_get && answer().status() == 304
+    }
+
+    fn tagged(&self, reply: Reply, method: &Method, request: &HeaderMap) -> Reply {
+        let is_get = matches!(*method, Method::GET | Method::HEAD);
+        if is_get && self.settings.etag != Etag::Off { reply.tagged(request) } else { reply }
     }
 
     fn answer_about_itself(&self, request: &Request<Incoming>) -> Reply {
@@ -283,15 +303,15 @@ impl FakeApi {
     }
 
     /// The answer of a healthy API. `body` is what was sent, unless it was too long or broke off.
-    fn route(&self, head: &http::request::Parts, body: Result<Bytes, Unread>) -> Reply {
-        let is_get = matches!(head.method, Method::GET | Method::HEAD);
-        match head.uri.path() {
+    fn route(&self, method: &Method, uri: &Uri, body: Result<Bytes, Unread>) -> Reply {
+        let is_get = matches!(*method, Method::GET | Method::HEAD);
+        match uri.path() {
             HEALTH_PATH if is_get => Reply::json(200, &json!({"status": "ok"})),
             HEALTH_PATH => Reply::method_not_allowed("GET, HEAD"),
-            ORDERS_PATH if is_get => self.list_orders(head.uri.query().unwrap_or_default()),
-            ORDERS_PATH if head.method == Method::POST => self.create_order(body),
+            ORDERS_PATH if is_get => self.list_orders(uri.query().unwrap_or_default()),
+            ORDERS_PATH if *method == Method::POST => self.create_order(body),
             ORDERS_PATH => Reply::method_not_allowed("GET, HEAD, POST"),
-            COMPLETIONS_PATH if head.method == Method::POST => self.complete(body),
+            COMPLETIONS_PATH if *method == Method::POST => self.complete(body),
             COMPLETIONS_PATH => Reply::method_not_allowed("POST"),
             MODELS_PATH if is_get => Reply::json(200, &chat::models()),
             MODELS_PATH => Reply::method_not_allowed("GET, HEAD"),
@@ -380,8 +400,8 @@ impl FakeApi {
 }
 
 impl State {
-    /// What one request meets at `now`. What the order is, and what costs a token, is written at [`Settings`].
-    fn verdict(&mut self, now: Duration) -> Verdict {
+    /// What one request meets at `now`; the limits are not asked about one that costs nothing. What the order is, and what costs a token, is written at [`Settings`].
+    fn verdict(&mut self, now: Duration, costs: bool) -> Verdict {
         if now < self.closed_until {
             return Verdict::Closed { wait: self.closed_until - now };
         }
@@ -398,13 +418,13 @@ impl State {
                 self.limiter.take(now);
                 Verdict::Failed
             }
-            later => match (self.limiter.take(now), later) {
-                (Take::RetryAfter(wait), _) => Verdict::RateLimited { wait },
-                (Take::Granted, Some((Planned::Cut(fault), left))) => {
+            later => match (costs.then(|| self.limiter.take(now)), later) {
+                (Some(Take::RetryAfter(wait)), _) => Verdict::RateLimited { wait },
+                (Some(Take::Granted) | None, Some((Planned::Cut(fault), left))) => {
                     *left -= 1;
                     Verdict::Serve(Some(*fault))
                 }
-                (Take::Granted, _) => Verdict::Serve(None),
+                (Some(Take::Granted) | None, _) => Verdict::Serve(None),
             },
         }
     }

@@ -14,6 +14,7 @@ mod chat;
 mod clock;
 pub mod conformance;
 mod dice;
+mod etag;
 pub mod http_date;
 mod io;
 mod json;
@@ -25,6 +26,7 @@ pub mod script;
 mod settings;
 
 pub use api::FakeApi;
+pub use etag::Etag;
 pub use limits::{Limit, Window};
 pub use log::Entry;
 pub use orders::PAGE_SIZE_MAX;

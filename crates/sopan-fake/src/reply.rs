@@ -9,13 +9,13 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, DATE, SERVER};
-use http::{HeaderValue, Response, StatusCode};
+use http::header::{ALLOW, CONTENT_TYPE, DATE, ETAG, SERVER};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 use tokio::time::Sleep;
 
-use crate::{http_date, json};
+use crate::{etag, http_date, json};
 
 /// Between two events, about as fast as a language model writes. Far enough apart that they do not arrive as one.
 const EVENT_EVERY: Duration = Duration::from_millis(10);
@@ -68,6 +68,16 @@ impl Reply {
     pub(crate) fn with(mut self, name: http::HeaderName, value: &str) -> Self {
         self.fields.push((name, value.to_owned()));
         self
+    }
+
+    /// With its `ETag`, if it is what was asked for and there at once; as a 304 for who has it already.
+    pub(crate) fn tagged(self, request: &HeaderMap) -> Self {
+        let tag = match &self.body {
+            Body::Whole(body) if self.status == StatusCode::OK => etag::of(body),
+            Body::Whole(_) | Body::Events { .. } => return self,
+        };
+        let answer = if etag::is_known(request, &tag) { Self::empty(304) } else { self };
+        answer.with(ETAG, &tag)
     }
 
     pub(crate) fn status(&self) -> u16 {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::etag::Etag;
 use crate::limits::{Limit, Window};
 
 /// How the fake API behaves. The default one has no limits and no faults.
@@ -24,6 +25,8 @@ pub struct Settings {
     pub window: Window,
     /// How a 429 says when to come again.
     pub retry_after: RetryAfter,
+    /// Whether answers to GET have an `ETag`, and what it costs to ask whether one is still good.
+    pub etag: Etag,
     /// Every answer waits so long after its request is in.
     pub delay: Duration,
     /// And up to so much longer, evenly spread.
@@ -58,6 +61,7 @@ impl Default for Settings {
             limits: Vec::new(),
             window: Window::default(),
             retry_after: RetryAfter::default(),
+            etag: Etag::default(),
             delay: Duration::ZERO,
             delay_jitter: Duration::ZERO,
             seed: 0,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli;
-use crate::config::{self, Format, Kind, Loaded, Origin, Place, Problem, Resolved, Section, Typed, Value, Wrong};
+use crate::config::{self, Format, Loaded, Origin, Place, Problem, Resolved, Section, Typed, Value, Wrong};
 use crate::log::{Printable, printable_json};
 
 /// What is told of a file.
@@ -85,7 +85,7 @@ fn in_force(resolved: &Resolved) -> Vec<&(Origin, Value)> {
         values.any(|value| Some(value.setting.key) == of.key() && value.shown() == "off")
     };
     let mut values: Vec<_> = resolved.values.iter().collect();
-    values.retain(|(_, value)| value.setting.kind == Kind::Section || !is_off(value.setting.section));
+    values.retain(|(_, value)| value.setting.kind.is_section() || !is_off(value.setting.section));
     values.sort_by_key(|(_, value)| section(value));
     values
 }

@@ -149,12 +149,14 @@ Exit codes:
 const EXPLAIN_EXAMPLE: &str = "\
 Example:
   sopan explain --status 429 --header 'Retry-After: 90'
-      perhaps with --method POST, and every field that a vendor's answer has";
+      perhaps with --method POST, and every field that a vendor's answer has
+  sopan explain --status 200 --header 'Cache-Control: private'
+      whether it is stored, how long it is given again, and to whom";
 
 const EXPLAIN_RULES: &str = "\
 Nothing is sent. The answer is judged as that of a first attempt, come at once, by the code that the proxy runs: each line \
 is a thing that is read or decided, with the RFC or the setting behind it; the last one says what would be done. Of the \
-fields only the values of Retry-After are shown.";
+fields only the values of Retry-After, and the names in Vary, are shown.";
 
 const COMPLETIONS_EXAMPLE: &str = "\
 Example:
@@ -247,6 +249,12 @@ pub(crate) struct Explain {
     /// The method of the request that was answered
     #[arg(long, value_name = "METHOD", default_value = "GET")]
     pub(crate) method: String,
+    /// A field of that request; its value is never shown
+    #[arg(long, value_name = "'NAME: VALUE'")]
+    pub(crate) request_header: Vec<String>,
+    /// The path of that request, as its client asks for it; rules for paths go by it
+    #[arg(long, value_name = "/PATH", default_value = "/", hide_short_help = true)]
+    pub(crate) path: String,
     /// When the answer came: 2026-10-21T12:00:00Z, a date as in HTTP, or seconds since 1970 [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) now: Option<String>,
@@ -259,7 +267,7 @@ pub(crate) struct Explain {
     /// A settings file whose rules count, as `sopan serve` has it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<String>,
-    /// Which of its upstreams answered; needed where there are several
+    /// Which of its upstreams answered, if there are several
     #[arg(long, value_name = "NAME", requires = "config")]
     pub(crate) of: Option<String>,
     #[command(flatten)]
@@ -314,6 +322,9 @@ pub(crate) struct FakeLimits {
     /// How a 429 says when to come again
     #[arg(long, value_name = "seconds|imf|rfc850|asctime|none|garbage", default_value = "seconds")]
     pub(crate) retry_after: String,
+    /// Whether answers have an ETag, so that who has one already gets 304; free: that costs nothing, as at GitHub
+    #[arg(long, value_name = "off|on|free", default_value = "off")]
+    pub(crate) etag: String,
 }
 
 #[derive(Args)]

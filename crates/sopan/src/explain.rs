@@ -2,11 +2,13 @@
 //!
 //! [`explain`] asks the code that the proxy asks, for a first attempt whose answer came at once, and puts into words what comes
 //! back; no rule is written down here a second time. Where chance decides, it asks for the least and for the most. What the
-//! words are is in `steps`, how they are shown in `show`. Nothing is sent, and of the fields only the values of
-//! `Retry-After` are shown.
+//! words are is in `steps`, for the cache in `stored`, how they are shown in `show`. Nothing is sent, and of the fields only
+//! the values of `Retry-After` and the names in `Vary` are shown.
 
+mod cached;
 mod show;
 mod steps;
+mod stored;
 
 use std::fmt::Display;
 use std::fs::File;
@@ -16,11 +18,12 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, Method, StatusCode};
 use sopan_core::breaker::Health;
 use sopan_core::headers::went_in_a_circle;
-use sopan_core::policy::{BreakerPolicy, LanePolicy, RetryPolicy};
+use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, RetryPolicy};
 use sopan_core::retry::{Backoff, Decision, Dice, Outcome, Situation, Verdict, Wait, Why, decide};
 use sopan_engine::exchange::KEPT_BYTES_MAX;
 
 use crate::config::{self, Body, Format};
+use cached::{Cached, Fate};
 use show::seconds;
 
 /// An answer as it is typed.
@@ -28,6 +31,10 @@ use show::seconds;
 pub(crate) struct Answer {
     /// Of the request that it answers.
     pub(crate) method: Method,
+    /// Its path and query.
+    pub(crate) target: String,
+    /// Its fields.
+    pub(crate) request: HeaderMap,
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     /// Our wall clock at its reception.
@@ -42,6 +49,8 @@ pub(crate) struct Rules {
     pub(crate) retry: RetryPolicy,
     pub(crate) lane: LanePolicy,
     pub(crate) breaker: BreakerPolicy,
+    /// None where nothing is stored.
+    pub(crate) cache: Option<CachePolicy>,
 }
 
 /// What would be done with an answer.
@@ -56,6 +65,8 @@ struct Explanation {
     hold: Option<Span>,
     /// What it says of the upstream's health; none without a breaker.
     health: Option<Health>,
+    /// What the cache does with it; none without a cache.
+    cached: Option<Cached>,
     steps: Vec<Step>,
 }
 
@@ -123,6 +134,7 @@ fn explain(answer: &Answer, rules: &Rules) -> Explanation {
         ending: ending(answer, &outcome, least.verdict, most.verdict),
         hold,
         health: rules.breaker.on.then(|| Health::of(&outcome)),
+        cached: rules.cache.as_ref().map(|policy| Cached::of(answer, policy)),
         steps: Vec::new(),
     };
     explanation.steps = steps::of(&explanation, answer, rules, &situation);
@@ -173,7 +185,17 @@ impl Explanation {
                 seconds(wait.least)
             ),
         };
-        format!("sopan {done}{others}")
+        format!("sopan {done}{others}{}", self.kept())
+    }
+
+    /// What is kept of it for others, if anything is that they get without asking.
+    fn kept(&self) -> String {
+        match self.cached.as_ref().map(|cached| &cached.fate) {
+            Some(Fate::Stored(kept)) if kept.is_given_at_once() => {
+                format!("; for {} equal requests get it from the cache", seconds(kept.left))
+            }
+            _ => String::new(),
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::exchange::Nowhere;
-use sopan_engine::{Settings, StateFile, Surroundings, Upstream};
+use sopan_engine::{Cache, CacheSettings, DiskSettings, Settings, StateFile, Surroundings, Upstream};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
@@ -90,13 +90,14 @@ async fn serve(
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
     let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
+    let cache = open_cache(&settings)?;
     let (mut upstreams, mut backgrounds) = (Vec::new(), Vec::new());
     for (number, served) in settings.upstreams.iter().enumerate() {
         // Under the same name there may have been another API.
         let who = format!("{} {}", served.name, served.settings.target);
         let known = state.as_ref().map(|state| state.upstream(&who));
         let observer = metrics.observer(number);
-        let around = Surroundings { clock, observer, state: known, ..Surroundings::default() };
+        let around = Surroundings { clock, observer, state: known, cache: cache.clone(), ..Surroundings::default() };
         let (upstream, background) = Upstream::start(settings_of(served, &settings.upstreams), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
         metrics.watch(number, Arc::downgrade(&upstream), limits_of(served));
@@ -130,9 +131,21 @@ async fn serve(
     drain.run(settings.drain, &places, settings.max_connections, signals).await;
     workers.stop();
     upstreams.iter().for_each(|upstream| upstream.close());
+    cache.iter().for_each(|cache| cache.close());
     // Here the state goes to the disk.
     drop(state);
     Ok(())
+}
+
+/// Where answers are stored, if those of any upstream are.
+fn open_cache(settings: &config::Serve) -> anyhow::Result<Option<Arc<Cache>>> {
+    let is_on = |served: &config::Served| served.settings.cache.as_ref().is_some_and(|policy| policy.on);
+    if !settings.upstreams.iter().any(is_on) {
+        return Ok(None);
+    }
+    let config::Store { memory_bytes, disk } = settings.store.clone();
+    let disk = disk.map(|(directory, bytes_max)| DiskSettings { directory, bytes_max });
+    Ok(Some(Cache::open(&CacheSettings { memory_bytes, disk })?))
 }
 
 /// Lets as many files be open as the system allows: what a login allows at first (1,024, on most) is less than
@@ -160,7 +173,10 @@ fn settings_of(served: &config::Served, all: &[config::Served]) -> Settings {
 fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstream>]) {
     let listen = format!("http://{listening}");
     let admin = settings.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}"));
-    tracing::info!(listen, admin, version = version::short(), "listening on {listen}; admin {admin}");
+    let is_cached = settings.upstreams.iter().any(|served| served.settings.cache.is_some());
+    let store = is_cached.then(|| settings.store.to_string());
+    let cache = store.as_ref().map_or_else(String::new, |store| format!("; cache {store}"));
+    tracing::info!(listen, admin, store, version = version::short(), "listening on {listen}; admin {admin}{cache}");
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();

@@ -39,6 +39,21 @@ pub fn is_secret(name: &HeaderName) -> bool {
     SECRET_WORDS.iter().any(|word| name.as_str().contains(word))
 }
 
+/// Whether this field says by a secret who sends a request: `Authorization`, `Cookie`, an API key, whatever [`is_secret`] but
+/// `Idempotency-Key`, which tells apart requests and not who sends them.
+///
+/// ```
+/// use http::HeaderName;
+/// use http::header::COOKIE;
+/// use sopan_core::headers::is_credential;
+///
+/// assert!(is_credential(&COOKIE));
+/// assert!(!is_credential(&HeaderName::from_static("idempotency-key")));
+/// ```
+pub fn is_credential(name: &HeaderName) -> bool {
+    is_secret(name) && name != "idempotency-key"
+}
+
 /// Fields as they may be shown: with `…` for the value of each that holds a secret, and URLs redacted.
 ///
 /// ```

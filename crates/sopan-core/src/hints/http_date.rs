@@ -69,7 +69,7 @@ pub fn parse(value: &[u8], received: SystemTime, reader: Reader) -> Option<i64> 
 }
 
 /// Whole seconds from the Unix epoch to `time`, rounded down, so that the fraction left over is never negative.
-pub(super) fn unix_seconds(time: SystemTime) -> i64 {
+pub(crate) fn unix_seconds(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
         Err(error) => {

@@ -27,8 +27,10 @@ impl Exchange<'_> {
             return Attempt::Unaffordable;
         }
         self.story.attempts += 1;
+        self.note_sending();
         match self.send().await {
             Ok(response) => {
+                self.note_sent();
                 self.response = Some(response);
                 Attempt::Answered
             }
@@ -70,6 +72,9 @@ impl Exchange<'_> {
                 lost_attempt(lost)
             }
         };
+        if failed.outcome == Outcome::NotSent {
+            self.note_sent();
+        }
         let was_written = !matches!(unanswered, Unanswered::Lost(Lost { sent: false, .. }));
         if was_written {
             self.settle(Health::of(&failed.outcome), None);

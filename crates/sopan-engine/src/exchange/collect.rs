@@ -44,6 +44,11 @@ impl Collector<'_> {
 }
 
 impl Exchange<'_> {
+    /// Whether bodies of answers go to a sink, and not to a client.
+    pub(super) fn has_sink(&self) -> bool {
+        self.collector.is_some()
+    }
+
     /// Whether this answer's body goes to the sink.
     pub(super) fn collects(&self) -> bool {
         self.collector.is_some() && self.response.as_ref().is_some_and(|r| r.status().is_success())

@@ -5,18 +5,39 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Response, StatusCode};
+use sopan_core::cache;
+use sopan_core::lane::Refusal as Lane;
 use sopan_core::retry::{Outcome, Verdict, Why};
 
 use super::answer::{AnswerBody, Passing};
+use super::feed::Feed;
 use super::story::Told;
 use super::tunnel::Tunnel;
 use super::turn::Stop;
-use super::{Answer, End, Exchange, Failed, Past};
+use super::{Answer, End, Exchange, Failed, GivenUp, Past};
 use crate::event::Attempted;
 use crate::refusal::Refusal;
 use crate::transport::{Conn, h1};
 
 impl Exchange<'_> {
+    /// There will be no answer from the upstream: a stored one is given, if it may be, or else the caller hears of that.
+    pub(super) async fn give_up(&mut self, why: GivenUp) -> Answer {
+        let failure = match &why {
+            GivenUp::Stopped(stop) => failure_of(*stop),
+            GivenUp::Failed(_) => Some(self.last_failure()),
+        };
+        if let Some(failure) = failure
+            && let Some(answer) = self.stale_instead(failure).await
+        {
+            self.refund_retry();
+            return answer;
+        }
+        match why {
+            GivenUp::Stopped(stop) => self.stopped(stop),
+            GivenUp::Failed(verdict) => self.fail(verdict),
+        }
+    }
+
     /// There is no turn, or no time for one: the failure in hand goes to the caller, if there is one.
     pub(super) fn stopped(&mut self, stop: Stop) -> Answer {
         let refusal = match stop {
@@ -41,7 +62,8 @@ impl Exchange<'_> {
         self.log_end(&end);
         let Past { kept, last, last_status, .. } = *self.past.take().unwrap_or_default();
         // An answer that the request was not acted on would invite to send it again, where it may have been since.
-        if let Some(kept) = kept.filter(|_| !may_have_acted) {
+        if let Some(mut kept) = kept.filter(|_| !may_have_acted) {
+            self.tell_of_miss(kept.headers_mut());
             return self.finish(kept.map(Some), end);
         }
         let refusal = match last {
@@ -55,7 +77,15 @@ impl Exchange<'_> {
         self.finish(refusal.response().map(Some), end)
     }
 
-    fn end(&self, verdict: Verdict) -> End {
+    /// What the failure of the last attempt means for what is stored.
+    fn last_failure(&self) -> cache::Failure {
+        match self.last().map(|failed| failed.outcome) {
+            Some(Outcome::Answered { .. }) => cache::Failure::NoToken,
+            _ => cache::Failure::Disconnected,
+        }
+    }
+
+    pub(super) fn end(&self, verdict: Verdict) -> End {
         match (verdict, self.last()) {
             (Verdict::GiveUp(why), Some(Failed { outcome, reason, failure })) => {
                 let status = match outcome {
@@ -102,6 +132,20 @@ impl Exchange<'_> {
             return self.switch(response, conn, end);
         }
         let named_by_connection = self.make_ours(&mut response);
+        let upstream = Arc::clone(self.upstream);
+        self.begin(response, end, |told| {
+            let feed = Feed::new(prefix, conn, turn, upstream, named_by_connection);
+            AnswerBody::Passing(Box::new(Passing::new(feed, told)))
+        })
+    }
+
+    /// The head of an answer whose body comes by and by, and what becomes of that.
+    pub(super) fn begin(
+        &mut self,
+        mut response: Response<()>,
+        end: End,
+        body: impl FnOnce(Told) -> AnswerBody,
+    ) -> Answer {
         self.story.tell(&mut response);
         let uri = std::mem::take(self.head.uri_mut());
         let told = Told {
@@ -110,8 +154,7 @@ impl Exchange<'_> {
             uri: self.original.take().map_or(uri, |original| *original),
         };
         self.story.is_told_later();
-        let passing = Passing::new(prefix, conn, turn, Arc::clone(self.upstream), told, named_by_connection);
-        Answer { response: response.map(|()| AnswerBody::Passing(Box::new(passing))), end, tunnel: None }
+        Answer { response: response.map(|()| body(told)), end, tunnel: None }
     }
 
     /// The upstream has switched protocols. That ends the exchange: what flows from here on is nobody's request.
@@ -127,9 +170,21 @@ impl Exchange<'_> {
     }
 }
 
+/// What it means for what is stored that there is no turn, or no time for one; nothing where it is the client's doing.
+fn failure_of(stop: Stop) -> Option<cache::Failure> {
+    match stop {
+        Stop::Body(_) => None,
+        Stop::Refused(Lane::BreakerOpen { .. }) | Stop::TotalTimeout { sent: true } => {
+            Some(cache::Failure::Disconnected)
+        }
+        Stop::Refused(_) | Stop::TotalTimeout { sent: false } => Some(cache::Failure::NoToken),
+    }
+}
+
 impl Drop for Exchange<'_> {
     fn drop(&mut self) {
         self.refund_retry();
+        self.make_untrue_in_doubt();
         // If it has not been told yet, the client has left: there was nobody to answer.
         if self.story.sent.is_some() {
             self.upstream.observer.attempted(Attempted::Left);

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use http::header::HeaderValue;
 use http::request::Parts;
-use http::{HeaderName, Method, Response, Version};
+use http::{HeaderMap, HeaderName, Method, Response, Version};
 use sopan_core::headers::{Reach, append_via, passes, reach, reflect, strip_hop_by_hop};
 
 use super::{Answer, End, Exchange};
@@ -81,15 +81,36 @@ impl Exchange<'_> {
     /// version of HTTP (RFC 9112 §2.3), signed, and with links that lead back here. Answers which fields its `Connection`
     /// named.
     pub(super) fn make_ours(&self, response: &mut Response<()>) -> Vec<HeaderName> {
+        let named_by_connection = self.take_over(response);
+        self.lead_back(response.headers_mut());
+        named_by_connection
+    }
+
+    /// The same but for the links, which lead back to where one client asked: so it can be given to others.
+    pub(super) fn take_over(&self, response: &mut Response<()>) -> Vec<HeaderName> {
         let received = std::mem::replace(response.version_mut(), Version::HTTP_11);
         let headers = response.headers_mut();
         let named_by_connection = strip_hop_by_hop(headers);
-        if let Some(Crossing { hop, .. }) = self.crossing.as_deref() {
+        if self.crossing.is_some() {
             append_via(headers, received);
-            if let Some(base) = &hop.base {
-                self.upstream.lead_back(headers, base);
-            }
         }
         named_by_connection
+    }
+
+    /// Has links lead back to where this client asked.
+    pub(super) fn lead_back(&self, headers: &mut HeaderMap) {
+        if let Some(base) = self.base() {
+            self.upstream.lead_back(headers, base);
+        }
+    }
+
+    /// The hop that the request came over.
+    pub(super) fn hop(&self) -> Option<&Hop> {
+        self.crossing.as_deref().map(|crossing| &crossing.hop)
+    }
+
+    /// By what name the client knows sopan.
+    pub(super) fn base(&self) -> Option<&HeaderValue> {
+        self.crossing.as_deref()?.hop.base.as_ref()
     }
 }

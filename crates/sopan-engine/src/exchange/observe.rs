@@ -24,7 +24,7 @@ impl Exchange<'_> {
         if let Some(refusal) = refused {
             self.log_would_refuse(&refusal);
         }
-        self.story.observed = Some(Box::new(Observed { wait, refused, failed: None }));
+        self.story.observed = Some(Box::new(Observed { wait, refused, failed: None, from_store: false }));
     }
 
     /// Notes what would follow a failure; nothing is repeated. A retry that would have been made is paid for like one that

@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use sopan_core::time::Instant;
 
 use crate::clock::Clock;
-use crate::event::{Event, Observed, Observer};
+use crate::event::{Cached, Event, Observed, Observer};
 use crate::upstream::Upstream;
 
 /// What happened in an exchange, as it is told to the client and to the observer.
@@ -18,6 +18,7 @@ pub(super) struct Story {
     pub(super) upstream: Duration,
     pub(super) refused: Option<&'static str>,
     pub(super) observed: Option<Box<Observed>>,
+    pub(super) cache: Option<Cached>,
     /// Since when it waits, if it does.
     pub(super) waiting_since: Option<Instant>,
     /// When the request was sent whose answer it waits for.
@@ -57,6 +58,7 @@ impl Story {
             upstream: Duration::ZERO,
             refused: None,
             observed: None,
+            cache: None,
             waiting_since: None,
             sent: None,
             status: None,
@@ -114,6 +116,7 @@ impl Story {
             status: self.status,
             refused: self.refused,
             observed: self.observed.as_deref(),
+            cache: self.cache,
             wait: self.wait,
             attempts: self.attempts,
             upstream: self.upstream,

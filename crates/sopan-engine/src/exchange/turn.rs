@@ -72,7 +72,10 @@ impl Exchange<'_> {
     /// Asks for a turn: it is there, or there is a ticket for it.
     // Not where the ticket waits, which would keep the place of a turn beside it for as long.
     fn enter(&mut self, since: Instant, visit: Visit) -> Result<Option<Ticket>, Stop> {
-        match self.upstream.dispatcher.enter(self.entry(since), visit) {
+        // What would have come from the cache would take no token.
+        let from_store = self.story.observed.as_ref().is_some_and(|observed| observed.from_store);
+        let foreseen = if from_store { Visit::Again } else { visit };
+        match self.upstream.dispatcher.enter(self.entry(since), visit, foreseen) {
             Entered::Refused(refusal) => Err(Stop::Refused(refusal)),
             Entered::Go(turn) => {
                 self.foresee(turn.foreseen());

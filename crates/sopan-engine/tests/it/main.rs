@@ -4,8 +4,10 @@
 mod backoff;
 mod body;
 mod breaker;
+mod cache;
 mod cancel;
 mod client;
+mod doubt;
 mod fairness;
 mod hold;
 mod hop;
@@ -15,6 +17,7 @@ mod pacing;
 mod pool;
 mod queue;
 mod refusal;
+mod rest;
 mod retry;
 mod retry_after;
 mod secrets;

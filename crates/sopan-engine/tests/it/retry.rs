@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use sopan_core::policy::CachePolicy;
 use sopan_core::retry::Why;
 use sopan_engine::Settings;
 use sopan_engine::body::Source;
@@ -300,9 +301,15 @@ async fn the_last_real_answer_is_what_the_caller_gets() {
         ([failed(500, "a"), failed(503, "b"), lost()], 503, "b"),
         ([failed(500, "a"), failed(429, "b"), Answer::nothing().hang()], 429, "b"),
     ] {
-        let bench = Bench::new(in_turn(script), |settings| settings.retry.attempt_timeout = s(2));
+        let bench = Bench::new(in_turn(script), |settings| {
+            settings.retry.attempt_timeout = s(2);
+            settings.cache = Some(CachePolicy::default());
+        });
         let got = bench.get("/x").await;
         assert_eq!((got.status(), got.text(), got.field("x-trace")), (status, body, Some(body)));
+        // Each tells what the cache did, whether that has looked at it or not.
+        let told = got.field("cache-status").unwrap();
+        assert!(told.starts_with("sopan; fwd=uri-miss"), "{told}");
         assert_eq!(got.why(), Why::RetriesSpent { max: 2 });
         assert_eq!(bench.upstream.arrivals(), 3);
         bench.is_at_rest();

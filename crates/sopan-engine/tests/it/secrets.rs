@@ -39,6 +39,7 @@ fn event() -> String {
         status: None,
         refused: None,
         observed: None,
+        cache: None,
         wait: Duration::ZERO,
         attempts: 1,
         upstream: Duration::ZERO,

@@ -23,11 +23,11 @@ use sopan_core::queue::ClientId;
 use sopan_core::retry::Why;
 use sopan_engine::body::Source;
 use sopan_engine::clock::Clock;
-use sopan_engine::event::{Attempted, Event, Observed, Observer};
+use sopan_engine::event::{Attempted, Cached, Event, Observed, Observer};
 use sopan_engine::exchange::{self, Answer, End, Hop, Inbound};
 use sopan_engine::jitter::Jitter;
 use sopan_engine::refusal::Refusal;
-use sopan_engine::{Dial, Settings, StateHandle, Surroundings, Target, Upstream};
+use sopan_engine::{Cache, CacheSettings, Dial, Settings, StateHandle, Surroundings, Target, Upstream};
 use sopan_fake::script;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -66,6 +66,7 @@ pub(crate) struct Bench {
     pub(crate) upstream: Arc<script::Upstream>,
     pub(crate) lines: Arc<Lines>,
     pub(crate) seen: Arc<Seen>,
+    pub(crate) cache: Arc<Cache>,
     pub(crate) begun: Instant,
 }
 
@@ -83,16 +84,26 @@ impl Bench {
         script: impl Fn(&script::Request) -> script::Answer + Send + Sync + 'static,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
+        Self::storing(&CacheSettings::default(), plan, script, change)
+    }
+
+    /// One with a cache of this size, where the settings have a policy for it.
+    pub(crate) fn storing(
+        size: &CacheSettings,
+        plan: impl Fn(usize) -> Line + Send + Sync + 'static,
+        script: impl Fn(&script::Request) -> script::Answer + Send + Sync + 'static,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let upstream = Arc::new(script::Upstream::in_process(script));
         let lines = Arc::new(Lines::new(Arc::clone(&upstream), plan));
-        Self::start(upstream, lines, None, None, change)
+        Self::start(upstream, lines, Around { size: size.clone(), ..Around::default() }, change)
     }
 
     /// One whose connections are made in another way; its scripted upstream is never asked.
     fn dialling(dial: Option<Arc<dyn Dial>>, change: impl FnOnce(&mut Settings)) -> Self {
         let upstream = Arc::new(script::Upstream::in_process(|_| script::Answer::nothing().close()));
         let lines = Arc::new(Lines::new(Arc::clone(&upstream), |_| Line::Refused));
-        Self::start(upstream, lines, dial, None, change)
+        Self::start(upstream, lines, Around { dial, ..Around::default() }, change)
     }
 
     /// One whose state is kept; its upstream may have known the process before.
@@ -102,30 +113,32 @@ impl Bench {
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let lines = Arc::new(Lines::new(Arc::clone(&upstream), |_| Line::Open));
-        Self::start(upstream, lines, None, Some(state), change)
+        Self::start(upstream, lines, Around { state: Some(state), ..Around::default() }, change)
     }
 
     fn start(
         upstream: Arc<script::Upstream>,
         lines: Arc<Lines>,
-        dial: Option<Arc<dyn Dial>>,
-        state: Option<StateHandle>,
+        around: Around,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         log::ask_each_time();
-        let seen = Arc::<Seen>::default();
+        let Around { dial, state, size } = around;
+        let (seen, cache) = (Arc::<Seen>::default(), Cache::open(&size).unwrap());
         let around = Surroundings {
             clock: Clock::paused(wall()),
             jitter: Jitter::seeded(1),
             observer: Arc::clone(&seen) as _,
             dial: Some(dial.unwrap_or_else(|| Arc::clone(&lines) as _)),
             state,
+            // Of no effect where the settings have no policy for it.
+            cache: Some(Arc::clone(&cache)),
         };
         let mut settings = settings();
         change(&mut settings);
         let (engine, background) = Upstream::start(settings, around).unwrap();
         tokio::spawn(background);
-        Self { engine, upstream, lines, seen, begun: now() }
+        Self { engine, upstream, lines, seen, cache, begun: now() }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Got {
@@ -164,7 +177,7 @@ impl Bench {
         self.handed(Inbound { request, client: ClientId(1), weight: 1, interims: None, hop: Some(hop) }).await
     }
 
-    fn handed(&self, inbound: Inbound) -> impl Future<Output = Got> + Send + 'static {
+    pub(crate) fn handed(&self, inbound: Inbound) -> impl Future<Output = Got> + Send + 'static {
         let (engine, begun) = (Arc::clone(&self.engine), self.begun);
         async move {
             within_patience(async move {
@@ -210,6 +223,14 @@ impl Bench {
         assert_eq!((waiting, waiting_bytes, in_flight), (0, 0, 0), "waiting, their bytes, in flight");
         assert_eq!(self.upstream.unclean(), [""; 0]);
     }
+}
+
+/// What is not the same for all benches.
+#[derive(Default)]
+struct Around {
+    dial: Option<Arc<dyn Dial>>,
+    state: Option<StateHandle>,
+    size: CacheSettings,
 }
 
 /// What the cases agree on.
@@ -356,6 +377,8 @@ pub(crate) struct Ended {
     pub(crate) what: String,
     pub(crate) refused: Option<&'static str>,
     pub(crate) observed: Option<Observed>,
+    pub(crate) cache: Option<Cached>,
+    pub(crate) saved_a_token: bool,
     pub(crate) wait: Duration,
     pub(crate) attempts: u32,
     pub(crate) upstream: Duration,
@@ -389,6 +412,8 @@ impl Observer for Seen {
             what: format!("{} {} {}", event.method, event.uri, event.status.map_or(0, |status| status.as_u16())),
             refused: event.refused,
             observed: event.observed.copied(),
+            cache: event.cache,
+            saved_a_token: event.saved_a_token(),
             wait: event.wait,
             attempts: event.attempts,
             upstream: event.upstream,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
-use sopan_fake::{FakeApi, Limit, RetryAfter, Settings, Window};
+use sopan_fake::{Etag, FakeApi, Limit, RetryAfter, Settings, Window};
 use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::time::{Instant, sleep};
 
@@ -49,6 +49,31 @@ async fn every_json_answer_names_the_server_the_type_and_its_own_date() {
         assert_eq!(answer.field("Content-Type"), Some("application/json; charset=utf-8"), "{target}");
         assert_eq!(answer.field("Date"), Some("Wed, 21 Oct 2026 12:01:30 GMT"), "{target}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_an_answer_already_gets_304_which_may_cost_nothing() {
+    let limits = || vec![Limit::Quota { count: 2, span: Duration::from_secs(60) }];
+    for (etag, expected) in [(Etag::Off, [200, 200, 429]), (Etag::On, [200, 304, 429]), (Etag::Free, [200, 304, 304])] {
+        let api = FakeApi::new(Settings { limits: limits(), etag, ..Settings::default() });
+        let mut client = connect(&api);
+        let first = client.get(ORDERS).await;
+        let tag = first.field("ETag").unwrap_or("\"none\"").to_owned();
+        let again = format!("GET {ORDERS} HTTP/1.1\r\nHost: u\r\nIf-None-Match: \"x\", W/{tag}\r\n\r\n");
+        let (second, third) = (client.ask(&again).await, client.ask(&again).await);
+        assert_eq!([first.status, second.status, third.status], expected, "{etag:?}");
+        if second.status == 304 {
+            assert_eq!((second.field("ETag"), &*second.body), (Some(&*tag), ""));
+        }
+    }
+    // Another answer has another tag, and only a GET is asked about.
+    let api = FakeApi::new(Settings { etag: Etag::Free, ..Settings::default() });
+    let mut client = connect(&api);
+    let tags =
+        [client.get(ORDERS).await, client.get(HEALTH).await].map(|answer| answer.field("ETag").map(str::to_owned));
+    assert!(tags[0].is_some() && tags[0] != tags[1], "{tags:?}");
+    let ask = |method| format!("{method} {HEALTH} HTTP/1.1\r\nHost: u\r\nIf-None-Match: *\r\n\r\n");
+    assert_eq!((client.ask(&ask("HEAD")).await.status, client.ask(&ask("POST")).await.status), (304, 405));
 }
 
 #[tokio::test(start_paused = true)]

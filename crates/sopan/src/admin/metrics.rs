@@ -23,7 +23,7 @@ use sopan_core::bucket::Fill;
 use sopan_core::lane::Snapshot;
 use sopan_core::retry::Outcome;
 use sopan_engine::Upstream;
-use sopan_engine::event::{Attempted, Event, NO_UPSTREAM, Observer};
+use sopan_engine::event::{Attempted, Cached, Event, NO_UPSTREAM, Observer};
 use sopan_engine::refusal::REASONS;
 
 use crate::log::{self, AccessLog};
@@ -48,6 +48,8 @@ pub(crate) struct Tally {
     exchanges: [Counter; CLASSES.len()],
     refusals: [Counter; REASONS.len()],
     cut: Counter,
+    cached: [Counter; Cached::ALL.len()],
+    saved: Counter,
     wait: Histogram,
     answered_in: Histogram,
     total: Histogram,
@@ -154,6 +156,12 @@ fn register(registry: &mut Registry, upstreams: &[Arc<Tally>], all: &[Arc<Tally>
     registry.register("refusals", help, Counters::new(all, |tally| &tally.refusals, "reason", REASONS));
     let help = "Requests of clients whose answer was not passed on to its end";
     registry.register("cut_off", help, ByUpstream::new(upstreams, MetricType::Counter, |tally| tally.cut.clone()));
+    let help = "Requests of clients to an upstream with a cache, by what that did for them";
+    let words = Cached::ALL.map(Cached::word);
+    registry.register("cache_requests", help, Counters::new(upstreams, |tally| &tally.cached, "result", words));
+    let help = "Requests of clients that were answered without a token being spent on them";
+    let saved = ByUpstream::new(upstreams, MetricType::Counter, |tally: &Tally| tally.saved.clone());
+    registry.register("cache_tokens_saved", help, saved);
     let mut seconds = |name, help, of: &[Arc<Tally>], histogram: fn(&Tally) -> Histogram| {
         registry.register_with_unit(name, help, Unit::Seconds, ByUpstream::new(of, MetricType::Histogram, histogram));
     };
@@ -236,6 +244,8 @@ impl Tally {
             exchanges: array::from_fn(|_| Counter::default()),
             refusals: array::from_fn(|_| Counter::default()),
             cut: Counter::default(),
+            cached: array::from_fn(|_| Counter::default()),
+            saved: Counter::default(),
             wait: Histogram::new(SECONDS),
             answered_in: Histogram::new(SECONDS),
             total: Histogram::new(SECONDS),
@@ -257,6 +267,10 @@ impl Observer for Tally {
         }
         if !event.whole {
             self.cut.inc();
+        }
+        if let Some(cached) = event.cache {
+            self.cached[cached as usize].inc();
+            self.saved.inc_by(event.saved_a_token().into());
         }
         self.wait.observe(event.wait.as_secs_f64());
         // Nothing is that quick: where it is zero nothing was sent, and the upstream took no time to answer it.
@@ -404,6 +418,7 @@ pub(super) mod tests {
             status: Some(StatusCode::from_u16(status).unwrap()),
             refused: None,
             observed: None,
+            cache: None,
             wait: Duration::from_micros(300_140),
             attempts: 2,
             upstream: Duration::from_micros(12_260),
@@ -483,6 +498,10 @@ pub(super) mod tests {
         shop.ended(&Event { whole: false, ..event(200) });
         shop.ended(&Event { refused: Some("queue-full"), attempts: 0, upstream: Duration::ZERO, ..event(503) });
         shop.ended(&event(999));
+        shop.ended(&Event { cache: Some(Cached::Stale), ..event(200) });
+        for cached in [Cached::Hit, Cached::Hit, Cached::Stale, Cached::Coalesced, Cached::Miss, Cached::Bypass] {
+            shop.ended(&Event { cache: Some(cached), attempts: 0, ..event(200) });
+        }
         shop.ended(&Event { status: None, whole: false, ..event(200) });
         metrics.none().ended(&Event { refused: Some("no-route"), ..event(404) });
         let text = metrics.text();
@@ -490,7 +509,11 @@ pub(super) mod tests {
         check_lines(
             &text,
             &[
-                "sopan_exchanges_total{upstream=\"shop\",status=\"2xx\"} 2",
+                "sopan_exchanges_total{upstream=\"shop\",status=\"2xx\"} 9",
+                "sopan_cache_requests_total{upstream=\"shop\",result=\"hit\"} 2",
+                "sopan_cache_requests_total{upstream=\"shop\",result=\"stale\"} 2",
+                "sopan_cache_requests_total{upstream=\"shop\",result=\"revalidated\"} 0",
+                "sopan_cache_tokens_saved_total{upstream=\"shop\"} 4",
                 "sopan_exchanges_total{upstream=\"shop\",status=\"5xx\"} 2",
                 "sopan_exchanges_total{upstream=\"shop\",status=\"none\"} 1",
                 "sopan_exchanges_total{upstream=\"mail\",status=\"2xx\"} 0",
@@ -501,11 +524,11 @@ pub(super) mod tests {
                 "sopan_cut_off_total{upstream=\"shop\"} 2",
                 "sopan_cut_off_total{upstream=\"mail\"} 0",
                 "sopan_wait_seconds_bucket{le=\"0.25\",upstream=\"shop\"} 0",
-                "sopan_wait_seconds_bucket{le=\"0.5\",upstream=\"shop\"} 5",
+                "sopan_wait_seconds_bucket{le=\"0.5\",upstream=\"shop\"} 12",
                 "sopan_upstream_seconds_bucket{le=\"0.01\",upstream=\"shop\"} 0",
-                "sopan_upstream_seconds_bucket{le=\"0.025\",upstream=\"shop\"} 4",
-                "sopan_upstream_seconds_count{upstream=\"shop\"} 4",
-                "sopan_exchange_seconds_count{upstream=\"shop\"} 5",
+                "sopan_upstream_seconds_bucket{le=\"0.025\",upstream=\"shop\"} 11",
+                "sopan_upstream_seconds_count{upstream=\"shop\"} 11",
+                "sopan_exchange_seconds_count{upstream=\"shop\"} 12",
                 "sopan_exchange_seconds_count{upstream=\"none\"} 1",
                 &format!(
                     "sopan_build_info{{version=\"{}\",commit=\"{}\"}} 1",

@@ -47,8 +47,8 @@ impl Has for OfFetch {
 
 impl Has for OfExplain {
     fn has(setting: &Setting) -> bool {
-        const RULES: [&str; 5] = ["breaker", "max_hold", "wait_max", "total_timeout", "attempt_timeout"];
-        setting.section == Section::Retry || RULES.contains(&setting.key)
+        const RULES: [&str; 6] = ["breaker", "cache", "max_hold", "wait_max", "total_timeout", "attempt_timeout"];
+        matches!(setting.section, Section::Retry | Section::Cache) || RULES.contains(&setting.key)
     }
 }
 
@@ -98,7 +98,8 @@ fn arg(setting: &'static Setting) -> Option<Arg> {
     }
     let action = if setting.kind.is_list() { ArgAction::Append } else { ArgAction::Set };
     let arg = arg.value_name(setting.kind.placeholder()).action(action);
-    let arg = if setting.kind == Kind::Statuses { arg.value_delimiter(',') } else { arg };
+    let is_one_word = matches!(setting.kind, Kind::Statuses | Kind::Fields);
+    let arg = if is_one_word { arg.value_delimiter(',') } else { arg };
     Some(match setting.default {
         // It takes the place of all that is typed, and none of it.
         Some(default) if setting.kind.is_list() => {

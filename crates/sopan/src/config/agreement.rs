@@ -10,7 +10,7 @@ use super::file::File;
 use super::flags::Typed;
 use super::layer::{Layer, Origin};
 use super::problem::Source;
-use super::setting::{Kind, Section, Setting};
+use super::setting::{Section, Setting};
 use super::{GROUPS, example, load, schema, settings, table};
 
 fn root() -> PathBuf {
@@ -46,6 +46,7 @@ fn reference_of() -> String {
         (Section::Queue, "`queue` of either"),
         (Section::Retry, "`retry` of either"),
         (Section::Breaker, "`breaker` of either"),
+        (Section::Cache, "`cache` of either"),
     ];
     let cell = |text: &str| text.replace('|', "\\|");
     let mut page = String::new();
@@ -113,7 +114,7 @@ fn uncommented(line: &str) -> String {
 
 #[test]
 fn defaults_of_the_table_are_those_of_the_policies_and_of_the_engine() {
-    use sopan_core::policy::{BreakerPolicy, LanePolicy, RetryPolicy};
+    use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, RetryPolicy};
     use sopan_engine::Settings;
 
     let table = Layer::table();
@@ -124,6 +125,7 @@ fn defaults_of_the_table_are_those_of_the_policies_and_of_the_engine() {
     let settings = &serve.upstreams[0].settings;
     assert_eq!(settings.lane, LanePolicy::default());
     assert_eq!((&settings.retry, &settings.breaker), (&RetryPolicy::default(), &BreakerPolicy::default()));
+    assert_eq!(settings.cache, Some(CachePolicy::default()));
     // And those of the engine, which a library has without a table.
     let of = |settings: &Settings| {
         let Settings { connect_timeout, idle_timeout, forwarded, rewrite_links, http2, observe, .. } = settings;
@@ -151,7 +153,7 @@ fn the_schema_takes_what_the_table_takes() {
         let ends = |rest: &str| rest.is_empty() || rest.starts_with(". ");
         let rest = description.strip_prefix(setting.summary());
         assert!(rest.is_some_and(ends) && !description.contains(".."), "{}: {description}", setting.key);
-        if let Some(default) = setting.default.filter(|_| setting.kind != Kind::Section) {
+        if let Some(default) = setting.default.filter(|_| !setting.kind.is_section()) {
             assert_eq!(found["default"], default, "{}", setting.key);
         }
     }

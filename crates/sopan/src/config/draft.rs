@@ -7,11 +7,12 @@ use std::time::Duration;
 use http::StatusCode;
 use sopan_core::headers::ForwardedPolicy;
 use sopan_core::hints::Reader;
-use sopan_core::policy::{JitterKind, Limit, OnLongRetryAfter};
+use sopan_core::policy::{CachePolicy, JitterKind, Limit, OnLongRetryAfter, PathRuleError, Revalidate};
 use sopan_core::safety::HostName;
 use sopan_engine::{Settings, Target};
 
 use super::Format;
+use super::read::field_name;
 use super::route::Route;
 use super::serve::ClientBy;
 
@@ -30,6 +31,9 @@ pub(crate) struct Program {
     pub(crate) access_log: bool,
     pub(crate) log: Format,
     pub(crate) state: Option<PathBuf>,
+    pub(crate) cache_size: u64,
+    pub(crate) cache_dir: Option<PathBuf>,
+    pub(crate) cache_disk_size: u64,
 }
 
 impl Program {
@@ -49,6 +53,9 @@ impl Program {
             access_log: false,
             log: Format::Text,
             state: None,
+            cache_size: 0,
+            cache_dir: None,
+            cache_disk_size: 0,
         }
     }
 }
@@ -66,6 +73,8 @@ pub(crate) struct Treatment {
     pub(crate) is_unlimited: bool,
     pub(crate) burst: Option<u64>,
     pub(crate) retries: bool,
+    /// Also where it is off.
+    pub(crate) cache: CachePolicy,
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) client_cert: Option<PathBuf>,
     pub(crate) client_key: Option<PathBuf>,
@@ -84,6 +93,7 @@ impl Treatment {
             is_unlimited: false,
             burst: None,
             retries: true,
+            cache: CachePolicy { targeted: Vec::new(), ..CachePolicy::default() },
             ca_file: None,
             client_cert: None,
             client_key: None,
@@ -105,6 +115,18 @@ impl Treatment {
         self.settings.retry.retry_on.push(code);
         Ok(())
     }
+
+    pub(crate) fn put_targeted(&mut self, text: &str) -> Result<(), String> {
+        if text != "none" {
+            self.cache.targeted.push(field_name(text)?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn put_path(&mut self, text: &str) -> Result<(), String> {
+        self.cache.paths.push(text.parse().map_err(|error: PathRuleError| error.to_string())?);
+        Ok(())
+    }
 }
 
 pub(crate) const JITTER_KINDS: [(&str, JitterKind); 3] =
@@ -112,6 +134,8 @@ pub(crate) const JITTER_KINDS: [(&str, JitterKind); 3] =
 
 pub(crate) const ON_LONG: [(&str, OnLongRetryAfter); 2] =
     [("give-up", OnLongRetryAfter::GiveUp), ("cap", OnLongRetryAfter::Cap)];
+
+pub(crate) const REVALIDATE: [(&str, Revalidate); 2] = [("stale", Revalidate::Stale), ("always", Revalidate::Always)];
 
 pub(crate) const READERS: [(&str, Reader); 2] = [("lenient", Reader::Lenient), ("strict", Reader::Strict)];
 

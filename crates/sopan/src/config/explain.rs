@@ -44,20 +44,23 @@ pub(crate) fn explain(typed: &cli::Explain) -> Result<Explain, Wrong> {
         Some(text) => check.read("--now", text, now),
         None => Some(SystemTime::now()),
     };
-    let mut headers = HeaderMap::new();
-    for (at, field) in typed.header.iter().enumerate() {
-        if let Some((name, mut value)) = check.take("--header", fetch::field(field, at + 1)) {
-            // Only this one is shown.
-            value.set_sensitive(name != RETRY_AFTER);
-            headers.append(name, value);
-        }
-    }
+    let headers = fields(&mut check, "--header", &typed.header);
+    let request = fields(&mut check, "--request-header", &typed.request_header);
+    let target = check.read("--path", &typed.path, target);
     let rules = rules(&mut check, typed);
     let body = typed.body.as_ref().map(|file| if file == "-" { Body::StandardInput } else { Body::File(file.into()) });
     let format = check.read("--format", &typed.format, one_of(Format::ALL));
     let explain = || {
         Some(Explain {
-            answer: Answer { method: method?, status: status?, headers, received: received?, body: None },
+            answer: Answer {
+                method: method?,
+                target: target?,
+                request,
+                status: status?,
+                headers,
+                received: received?,
+                body: None,
+            },
             rules: rules?,
             body,
             format: format?,
@@ -67,11 +70,24 @@ pub(crate) fn explain(typed: &cli::Explain) -> Result<Explain, Wrong> {
     check.finish(explain())
 }
 
+/// Fields of one of both messages.
+fn fields(check: &mut Check, flag: &str, typed: &[String]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (at, field) in typed.iter().enumerate() {
+        if let Some((name, mut value)) = check.take(flag, fetch::field(field, at + 1)) {
+            // Only this one is shown.
+            value.set_sensitive(name != RETRY_AFTER);
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
 /// What counts: flags, over those of an upstream in a file, over the defaults.
 fn rules(check: &mut Check, typed: &cli::Explain) -> Option<Rules> {
     let Some(file) = &typed.config else {
-        let (Settings { retry, lane, breaker, .. }, _) = fetch::of_flags(check, &typed.settings, None);
-        return Some(Rules { retry, lane, breaker });
+        let (Settings { retry, lane, breaker, cache, .. }, _) = fetch::of_flags(check, &typed.settings, None);
+        return Some(Rules { retry, lane, breaker, cache });
     };
     let loaded = load(Some(file), &typed.settings);
     let Some(serve) = loaded.serve else {
@@ -91,8 +107,8 @@ fn rules(check: &mut Check, typed: &cli::Explain) -> Option<Rules> {
         };
         return check.take("--of", Err(why));
     };
-    let Settings { retry, lane, breaker, .. } = served.settings.clone();
-    Some(Rules { retry, lane, breaker })
+    let Settings { retry, lane, breaker, cache, .. } = served.settings.clone();
+    Some(Rules { retry, lane, breaker, cache })
 }
 
 /// The status of an answer that ends an exchange; 1xx only announce it.
@@ -103,6 +119,16 @@ fn status(text: &str) -> Result<StatusCode, String> {
 
 fn method(text: &str) -> Result<Method, String> {
     Method::from_bytes(text.as_bytes()).map_err(|_| format!("`{text}` is not a method; write for example GET or POST"))
+}
+
+/// Path and query as they go over the wire, without what only a browser sees.
+fn target(text: &str) -> Result<String, String> {
+    let is_path = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    if is_path {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("`{text}` is not a path; write for example /v2/orders?page=1"))
+    }
 }
 
 /// The latest instant that a date can name, 9999-12-31T23:59:59Z.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use sopan_core::hints::{Reader, http_date};
 use sopan_core::policy::{Limit, LimitError, parse_duration};
-use sopan_fake::{Cut, RetryAfter, Settings, Window};
+use sopan_fake::{Cut, Etag, RetryAfter, Settings, Window};
 
 use super::Wrong;
 use super::read::{Check, address, one_of, or_word, whole};
@@ -40,6 +40,7 @@ fn limits(check: &mut Check, typed: &cli::FakeLimits, settings: &mut Settings) {
     settings.limits = limits.collect();
     check.set(&mut settings.window, "--window", &typed.window, one_of(Window::ALL));
     check.set(&mut settings.retry_after, "--retry-after", &typed.retry_after, one_of(RetryAfter::ALL));
+    check.set(&mut settings.etag, "--etag", &typed.etag, one_of(Etag::ALL));
 }
 
 fn faults(check: &mut Check, typed: &cli::FakeFaults, settings: &mut Settings) {

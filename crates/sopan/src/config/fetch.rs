@@ -40,6 +40,8 @@ pub(crate) fn fetch(typed: &cli::Fetch) -> Result<Fetch, Wrong> {
     // Nobody waits for an answer here but a job, which would rather wait than fail.
     settings.lane.wait_max = None;
     settings.waits_count = false;
+    // It asks for one thing, once.
+    settings.cache = None;
     let headers = headers(&mut check, &typed.header);
     let body_bytes_max = check.read("--body-bytes-max", &typed.body_bytes_max, size);
     let fetch = || {

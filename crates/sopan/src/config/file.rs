@@ -402,8 +402,12 @@ impl Reader {
         };
         match setting.kind {
             // What YAML and JSON call so.
-            Kind::Switch | Kind::Flag | Kind::Section if item.text == "true" => item.text = "on".to_owned(),
-            Kind::Switch | Kind::Flag | Kind::Section if item.text == "false" => item.text = "off".to_owned(),
+            Kind::Switch | Kind::Flag | Kind::Section | Kind::InlineSection if item.text == "true" => {
+                item.text = "on".to_owned();
+            }
+            Kind::Switch | Kind::Flag | Kind::Section | Kind::InlineSection if item.text == "false" => {
+                item.text = "off".to_owned();
+            }
             Kind::File if item.text.contains("-----BEGIN") => {
                 self.tell(
                     span,
@@ -412,7 +416,7 @@ impl Reader {
                 );
                 return None;
             }
-            Kind::File => {
+            Kind::File | Kind::Directory => {
                 let path = self.directory.join(&item.text);
                 item.text = path.to_string_lossy().into_owned();
             }

@@ -15,7 +15,7 @@ impl Typed {
         let mut layer = Layer::new(Origin::Flags, "");
         for (setting, texts) in &self.0 {
             let place = Place::Flag(setting.typed().unwrap_or_default());
-            if setting.kind == Kind::Section {
+            if setting.kind == Kind::InlineSection {
                 section(setting, texts, &mut layer, problems);
                 continue;
             }

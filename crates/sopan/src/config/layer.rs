@@ -101,9 +101,13 @@ impl Layer {
     pub(crate) fn table() -> Self {
         let mut layer = Self::new(Origin::Table, "");
         for setting in super::table::settings() {
-            if let Some(default) = setting.default {
-                layer.values.push(Value::one(setting, Item::new(default, Place::Default)));
-            }
+            let Some(default) = setting.default else { continue };
+            let item = |text| Item::new(text, Place::Default);
+            let items = match setting.kind.is_list() {
+                true => default.split(", ").map(item).collect(),
+                false => vec![item(default)],
+            };
+            layer.values.push(Value { setting, items, place: Place::Default });
         }
         layer
     }

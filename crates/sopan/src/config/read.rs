@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use http::HeaderName;
 use sopan_core::safety::HostName;
 
 use super::problem::{Place, Problem, Wrong};
@@ -145,13 +146,9 @@ pub(in crate::config) fn file(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err(format!("`{text}` is not a file; write its name")) } else { Ok(text.into()) }
 }
 
-/// What there is of the cache.
-pub(in crate::config) fn cache(text: &str) -> Result<(), String> {
-    match text {
-        "off" => Ok(()),
-        "on" => Err("`on` is not allowed: the cache is not there yet; write off, or leave it away".to_owned()),
-        _ => Err(format!("`{text}` is not allowed; write off")),
-    }
+/// A directory that need not be there.
+pub(in crate::config) fn directory(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err(format!("`{text}` is not a directory; write its path")) } else { Ok(text.into()) }
 }
 
 /// By what clients are told apart.
@@ -164,6 +161,45 @@ pub(in crate::config) fn client_by(text: &str) -> Result<ClientBy, String> {
             Err(_) => Err(format!("`{name}` is not the name of a field; write for example header:X-Team")),
         },
         _ => Err(format!("`{text}` is not allowed; write ip, connection, or header:NAME")),
+    }
+}
+
+/// The name of a field.
+pub(in crate::config) fn field_name(text: &str) -> Result<HeaderName, String> {
+    text.parse().map_err(|_| format!("`{text}` is not the name of a field; write for example cdn-cache-control"))
+}
+
+/// A size of memory that has room for something.
+pub(in crate::config) fn room(text: &str) -> Result<u64, String> {
+    room_of(text, ROOM_MIN)
+}
+
+/// A size on disk that has room for something.
+pub(in crate::config) fn room_on_disk(text: &str) -> Result<u64, String> {
+    room_of(text, ROOM_ON_DISK_MIN)
+}
+
+fn room_of(text: &str, least: u64) -> Result<u64, String> {
+    match size(text) {
+        Ok(bytes) if bytes < least => {
+            Err(format!("`{text}` has no room for anything; write {} or more", show_size(least)))
+        }
+        read => read,
+    }
+}
+
+/// In less than this hardly an answer would find room.
+const ROOM_MIN: u64 = 1 << 20;
+
+/// With less the store does not open: too little to hold what is written between two syncs.
+const ROOM_ON_DISK_MIN: u64 = 16 << 20;
+
+/// A size in the largest unit that divides it, as [`size`] reads it.
+pub(in crate::config) fn show_size(bytes: u64) -> String {
+    let units = [("TiB", 1_u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.into_iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit)) {
+        Some((name, unit)) => format!("{}{name}", bytes / unit),
+        None => format!("{bytes}B"),
     }
 }
 
@@ -210,13 +246,20 @@ mod tests {
             ("1TiB", 1 << 40),
             ("1TB", 1_000_000_000_000),
         ] {
-            assert_eq!(size(text), Ok(bytes), "{text}");
+            assert_eq!((size(text), size(&show_size(bytes))), (Ok(bytes), Ok(bytes)), "{text}");
         }
         for text in
             ["", "MiB", "-1", "+1", "1.5MiB", "1e6", "NaN", "1mib", "1M", "2TiB", "99999999999999999999", "1KiBs"]
         {
             let why = size(text).expect_err(text);
             assert!(why.starts_with(&format!("`{text}` is not a size; write bytes")), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_shown_as_it_can_be_read() {
+        for text in ["0B", "17B", "1023B", "1KiB", "1025KiB", "8MiB", "3GiB", "1TiB"] {
+            assert_eq!(show_size(size(text).unwrap()), text);
         }
     }
 

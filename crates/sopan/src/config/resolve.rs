@@ -3,6 +3,8 @@
 //! Flags over the file, an upstream's own over the file's `defaults`, and those of the table below all. Every value keeps
 //! where it came from, for who asks, and so that a pair that does not fit is shown where it was written.
 
+mod cache;
+
 use std::path::PathBuf;
 
 use sopan_core::policy::{Allowed, Limit, PolicyError};
@@ -89,6 +91,11 @@ impl Resolved {
         format!("{} ({}{default})", self.name(key), self.written(key))
     }
 
+    /// One text of a list.
+    fn item(&self, key: &str, at: usize) -> Option<&Item> {
+        self.value(key).and_then(|(_, value)| value.items.get(at))
+    }
+
     /// A value as it is told where it does not fit another: what stands for something else is not shown.
     fn told_value(&self, key: &str, value: impl std::fmt::Display) -> String {
         let item = self.value(key).and_then(|(_, value)| value.items.first());
@@ -100,13 +107,12 @@ impl Resolved {
 
     /// A limit as it is told.
     fn told_limit(&self, at: usize, limit: &Limit) -> String {
-        let item = self.value("limits").and_then(|(_, value)| value.items.get(at));
-        item.map_or_else(|| format!("`{limit}`"), |item| stands_for(item, format!("`{limit}`")))
+        self.item("limits", at).map_or_else(|| format!("`{limit}`"), |item| stands_for(item, format!("`{limit}`")))
     }
 
     /// Whether a limit stands for something else, which is not shown.
     fn is_hidden(&self, at: usize) -> bool {
-        self.value("limits").and_then(|(_, value)| value.items.get(at)).is_some_and(|item| item.written.is_some())
+        self.item("limits", at).is_some_and(|item| item.written.is_some())
     }
 
     /// Where to point for something that is wrong with one of several settings: the first that somebody said.
@@ -153,12 +159,15 @@ impl Resolved {
         if !upstream.retries {
             upstream.settings.retry.max_retries = 0;
         }
+        upstream.settings.cache = upstream.cache.on.then(|| upstream.cache.clone());
         self.limits(&mut upstream, problems);
         let settings = &upstream.settings;
-        for verdict in [settings.lane.validate(), settings.retry.validate(), settings.breaker.validate()] {
+        let verdicts = [settings.lane.validate(), settings.retry.validate(), settings.breaker.validate()];
+        for verdict in verdicts.into_iter().chain([upstream.cache.validate()]) {
             problems.extend(verdict.err().unwrap_or_default().iter().filter_map(|error| self.told(error)));
         }
         self.fit(&upstream, problems);
+        self.rules_for_paths(&upstream, problems);
         self.certificates(&mut upstream, problems);
         upstream
     }
@@ -233,8 +242,7 @@ impl Resolved {
 
     /// The problem, at the place of one limit of several.
     fn at_limit(&self, at: usize, problem: Problem) -> Problem {
-        let item = self.value("limits").and_then(|(_, value)| value.items.get(at));
-        match (item, &problem.place) {
+        match (self.item("limits", at), &problem.place) {
             (Some(item), Place::File(_)) => Problem { place: item.place.clone(), ..problem },
             _ => problem,
         }

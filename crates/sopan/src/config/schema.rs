@@ -120,16 +120,20 @@ fn forms(kind: Kind) -> Vec<Value> {
         Kind::Number => vec![json!({"type": "number"}), text("^[0-9.]+$")],
         Kind::Size => vec![json!({"type": "integer", "minimum": 0}), text("^[0-9]+ ?([kKMGT]i?B|B)?$")],
         Kind::Percent => vec![text("^[0-9]+(\\.[0-9]+)?%$")],
-        Kind::Switch | Kind::Flag | Kind::Section => vec![json!({"enum": ["on", "off", true, false]})],
+        Kind::Switch | Kind::Flag | Kind::Section | Kind::InlineSection => {
+            vec![json!({"enum": ["on", "off", true, false]})]
+        }
         Kind::OneOf(one_of) => vec![words(one_of)],
         Kind::Address => vec![text("^.+:[0-9]+$")],
         Kind::AddressOr(word) => with(vec![text("^.+:[0-9]+$")], word),
         Kind::Url => vec![text("^https?://")],
         Kind::ClientBy => vec![text("^(ip|connection|header:.+)$")],
-        Kind::Route | Kind::File | Kind::Names => vec![json!({"type": "string", "minLength": 1})],
+        Kind::Route | Kind::File | Kind::Directory | Kind::Names => vec![json!({"type": "string", "minLength": 1})],
         Kind::Limits => {
             vec![text("^(unlimited|[0-9.]+/(s|sec|second|m|min|minute|h|hour|d|day)s?( burst [0-9]+)?|[0-9]+ per .+)$")]
         }
+        Kind::Fields => vec![text("^[A-Za-z0-9!#%&'*+.^_`|~-]+$")],
+        Kind::PathRules => vec![text("^\\s*/\\S*\\s+(bypass|default-ttl\\s+\\S+|revalidate\\s+(stale|always))\\s*$")],
         Kind::Statuses => vec![json!({"type": "integer", "minimum": 400, "maximum": 599}), text("^[45][0-9]{2}$")],
     }
 }

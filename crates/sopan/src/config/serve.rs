@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use super::file::File;
 use super::flags::Typed;
 use super::layer::Layer;
 use super::problem::{Place, Problem, Wrong};
+use super::read::show_size;
 use super::resolve::{Resolved, is_of_upstream};
 use super::route::Route;
 use super::setting::Section;
@@ -43,9 +45,30 @@ pub(crate) struct Serve {
     pub(crate) workers: usize,
     /// Where state is kept, if anywhere.
     pub(crate) state: Option<PathBuf>,
+    /// Where answers are stored.
+    pub(crate) store: Store,
     /// Whether every exchange is logged.
     pub(crate) access_log: bool,
     pub(crate) log: Format,
+}
+
+/// Where answers are stored, those of all upstreams together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Store {
+    /// What they take in memory.
+    pub(crate) memory_bytes: u64,
+    /// A directory in which they outlive the program, and what they take there; none if they do not.
+    pub(crate) disk: Option<(PathBuf, u64)>,
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of memory", show_size(self.memory_bytes))?;
+        match &self.disk {
+            Some((directory, bytes)) => write!(f, ", {} in {}", show_size(*bytes), directory.display()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// One upstream, and which requests it takes.
@@ -136,6 +159,9 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     let settled = program.program();
     listener(&program, &settled, &served, &upstreams, &mut found);
     routes(&served, &upstreams, &mut found);
+    program.store(&settled, &mut found);
+    let rooms = served.iter().zip(&upstreams);
+    found.extend(rooms.filter_map(|((_, _, treatment), (_, own))| own.room_for_entries(treatment, &program, &settled)));
     wrong.problems.append(&mut found);
     once(&mut wrong.problems);
     in_order(&mut wrong.problems);
@@ -183,6 +209,10 @@ fn made(program: Program, served: Vec<(String, Place, Treatment)>) -> Serve {
         max_connections: program.max_connections,
         workers: program.workers.unwrap_or_else(cores),
         state: program.state,
+        store: Store {
+            memory_bytes: program.cache_size,
+            disk: program.cache_dir.map(|directory| (directory, program.cache_disk_size)),
+        },
         access_log: program.access_log,
         log: program.log,
     }

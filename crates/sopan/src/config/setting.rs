@@ -60,11 +60,13 @@ pub(crate) enum Section {
     Retry,
     /// In its `breaker`.
     Breaker,
+    /// In its `cache`.
+    Cache,
 }
 
 impl Section {
     /// The sections within an upstream.
-    pub(crate) const INNER: [Self; 3] = [Self::Queue, Self::Retry, Self::Breaker];
+    pub(crate) const INNER: [Self; 4] = [Self::Queue, Self::Retry, Self::Breaker, Self::Cache];
 
     /// The key under which it stands in an upstream, if it stands under one.
     pub(crate) fn key(self) -> Option<&'static str> {
@@ -73,6 +75,7 @@ impl Section {
             Self::Queue => Some("queue"),
             Self::Retry => Some("retry"),
             Self::Breaker => Some("breaker"),
+            Self::Cache => Some("cache"),
         }
     }
 }
@@ -101,19 +104,31 @@ pub(crate) enum Kind {
     Route,
     ClientBy,
     File,
+    Directory,
     /// Rates and quotas, all of which are kept to.
     Limits,
     /// Hosts.
     Names,
     Statuses,
-    /// `on`, `off`, or on the command line the settings of the section in one line.
+    /// Names of fields.
+    Fields,
+    /// What holds for single paths.
+    PathRules,
+    /// `on` or `off`, and in a file the settings of the section.
     Section,
+    /// The same; its settings have no flags of their own, and stand in one line.
+    InlineSection,
 }
 
 impl Kind {
     /// Whether there may be several.
     pub(crate) fn is_list(self) -> bool {
-        matches!(self, Self::Limits | Self::Names | Self::Statuses)
+        matches!(self, Self::Limits | Self::Names | Self::Statuses | Self::Fields | Self::PathRules)
+    }
+
+    /// Whether it switches a section.
+    pub(crate) fn is_section(self) -> bool {
+        matches!(self, Self::Section | Self::InlineSection)
     }
 
     /// What takes its place in the help.
@@ -126,7 +141,7 @@ impl Kind {
             Self::Number => "FRACTION".to_owned(),
             Self::Size => "SIZE".to_owned(),
             Self::Percent => "PERCENT".to_owned(),
-            Self::Switch | Self::Flag => "on|off".to_owned(),
+            Self::Switch | Self::Flag | Self::Section => "on|off".to_owned(),
             Self::OneOf(words) => words.join("|"),
             Self::Address => "ADDRESS".to_owned(),
             Self::AddressOr(word) => format!("ADDRESS|{word}"),
@@ -134,10 +149,13 @@ impl Kind {
             Self::Route => "/PATH|HOST".to_owned(),
             Self::ClientBy => "ip|connection|header:NAME".to_owned(),
             Self::File => "FILE".to_owned(),
+            Self::Directory => "DIR".to_owned(),
             Self::Limits => "LIMIT".to_owned(),
             Self::Names => "NAME".to_owned(),
             Self::Statuses => "STATUS,…".to_owned(),
-            Self::Section => "on|off|SETTINGS".to_owned(),
+            Self::Fields => "NAME,…".to_owned(),
+            Self::PathRules => "'/PATH RULE'".to_owned(),
+            Self::InlineSection => "on|off|SETTINGS".to_owned(),
         }
     }
 
@@ -151,7 +169,7 @@ impl Kind {
             Self::Number => "a number such as 0.25".to_owned(),
             Self::Size => "a size such as 64KiB, 1MiB or 10MB".to_owned(),
             Self::Percent => "a percentage such as 0.1%".to_owned(),
-            Self::Switch | Self::Flag | Self::Section => "on or off".to_owned(),
+            Self::Switch | Self::Flag | Self::Section | Self::InlineSection => "on or off".to_owned(),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),
             Self::Address => "an address with a port, such as 127.0.0.1:8000".to_owned(),
             Self::AddressOr(word) => format!("an address with a port, such as 127.0.0.1:8001, or {word}"),
@@ -159,9 +177,12 @@ impl Kind {
             Self::Route => "a path such as /shop, or a host such as shop.example.com".to_owned(),
             Self::ClientBy => "ip, connection, or header:NAME".to_owned(),
             Self::File => "the path of a file".to_owned(),
+            Self::Directory => "the path of a directory".to_owned(),
             Self::Limits => "rates such as 10/s burst 20, quotas such as 5000 per 1h, or unlimited".to_owned(),
             Self::Names => "names of hosts, such as proxy.example.com".to_owned(),
             Self::Statuses => "statuses such as 425 or 520".to_owned(),
+            Self::Fields => "names of fields, such as cdn-cache-control, or none".to_owned(),
+            Self::PathRules => "rules such as /v2/live bypass or /v2/catalog default-ttl 1d".to_owned(),
         }
     }
 }
@@ -199,6 +220,8 @@ impl Setting {
             Kind::Route => "/shop",
             Kind::Names => "[proxy.example.com]",
             Kind::Statuses => "[425]",
+            Kind::PathRules => "[/v2/live bypass, /v2/catalog default-ttl 1d]",
+            Kind::Directory => "/var/cache/sopan",
             Kind::Count => "2",
             Kind::File if self.key == "state" => "/var/lib/sopan/state",
             Kind::File => "/etc/sopan/file.pem",

@@ -1,5 +1,6 @@
 //! All settings of the proxy, one row each, in the order of the help.
 
+mod cache;
 mod connections;
 mod limits;
 mod passing;
@@ -11,8 +12,8 @@ use std::fmt::Display;
 
 use super::setting::{Group, Kind, Put, Rank, Section, Setting};
 
-pub(crate) static GROUPS: [Group; 6] =
-    [program::GROUP, limits::GROUP, waiting::GROUP, retries::GROUP, connections::GROUP, passing::GROUP];
+pub(crate) static GROUPS: [Group; 7] =
+    [program::GROUP, limits::GROUP, waiting::GROUP, retries::GROUP, cache::GROUP, connections::GROUP, passing::GROUP];
 
 /// All of them.
 pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {

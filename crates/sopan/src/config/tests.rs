@@ -11,9 +11,11 @@ use clap::CommandFactory;
 use http::StatusCode;
 use sopan_core::headers::ForwardedPolicy;
 use sopan_core::hints::Reader;
-use sopan_core::policy::{BreakerPolicy, JitterKind, LanePolicy, Limit, OnLongRetryAfter, RetryPolicy};
+use sopan_core::policy::{
+    BreakerPolicy, CachePolicy, JitterKind, LanePolicy, Limit, OnLongRetryAfter, RetryPolicy, Revalidate,
+};
 use sopan_core::safety::{HostName, Hosts};
-use sopan_fake::{Cut, RetryAfter, Window};
+use sopan_fake::{Cut, Etag, RetryAfter, Window};
 
 use super::route::Route;
 use super::*;
@@ -87,6 +89,7 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
     assert_eq!(serve.upstreams[0].settings.lane, LanePolicy::default());
     assert_eq!(serve.upstreams[0].settings.retry, RetryPolicy::default());
     assert_eq!(serve.upstreams[0].settings.breaker, BreakerPolicy::default());
+    assert_eq!((cache(&serve), &serve.store.disk), (&CachePolicy::default(), &None));
     assert_eq!((serve.upstreams[0].settings.connect_timeout, serve.upstreams[0].settings.idle_timeout), (s(5), s(60)));
     assert!(
         serve.upstreams[0].settings.waits_count
@@ -105,7 +108,7 @@ fn nothing_typed_means_the_defaults_of_the_policies() {
     let fetch = try_fetch("http://u", &[]).unwrap();
     assert_eq!(fetch.upstream.lane, LanePolicy { wait_max: None, ..LanePolicy::default() });
     assert_eq!((fetch.upstream.retry, fetch.upstream.breaker), (RetryPolicy::default(), BreakerPolicy::default()));
-    assert!(!fetch.upstream.waits_count && fetch.body_bytes_max == 1 << 30);
+    assert!(!fetch.upstream.waits_count && fetch.upstream.cache.is_none() && fetch.body_bytes_max == 1 << 30);
 
     let fake = try_fake(&[]).unwrap();
     assert_eq!(fake.listen.to_string(), "127.0.0.1:8765");
@@ -133,7 +136,24 @@ const SERVE: &[Effect<Serve>] = &[
     ("--max-connections", "7", |s| s.max_connections == 7),
     ("--header-timeout", "3", |c| c.header_timeout == s(3)),
     ("--drain", "0", |s| s.drain.is_zero()),
-    ("--cache", "off", |_| true),
+    ("--cache", "off", |s| s.upstreams[0].settings.cache.is_none()),
+    ("--cache", "on", |s| *cache(s) == CachePolicy::default()),
+    ("--default-ttl", "300s", |c| cache(c).default_ttl == Some(s(300))),
+    ("--default-ttl", "none", |s| cache(s).default_ttl.is_none()),
+    ("--store-set-cookie", "on", |s| cache(s).store_set_cookie),
+    ("--cache-targeted", "Edge-Cache-Control,cdn-cache-control", |s| {
+        cache(s).targeted == ["edge-cache-control", "cdn-cache-control"]
+    }),
+    ("--cache-targeted", "none", |s| cache(s).targeted.is_empty()),
+    ("--revalidate", "always", |s| cache(s).revalidate == Revalidate::Always),
+    ("--stale-if-error", "1h", |c| cache(c).stale_if_error == s(3600)),
+    ("--stale-max", "0", |s| cache(s).stale_max.is_zero()),
+    ("--cache-entry-max", "1MiB", |s| cache(s).entry_bytes_max == 1 << 20),
+    ("--cache-path", "/v2/live bypass", |s| cache(s).paths == ["/v2/live bypass".parse().unwrap()]),
+    ("--cache-size", "64MiB", |s| s.store == Store { memory_bytes: 64 << 20, disk: None }),
+    ("--cache-dir", "a/b", |s| s.store == Store { memory_bytes: 256 << 20, disk: Some(("a/b".into(), 1 << 30)) }),
+    // It needs a directory.
+    ("--cache-disk-size", ELSEWHERE, |_| true),
     ("--state", "a/b", |s| s.state == Some("a/b".into())),
     ("--access-log", "on", |s| s.access_log),
     ("--log", "json", |s| s.log == Format::Json),
@@ -181,6 +201,10 @@ const SERVE: &[Effect<Serve>] = &[
     ("--client-cert", ELSEWHERE, |_| true),
     ("--client-key", ELSEWHERE, |_| true),
 ];
+
+fn cache(serve: &Serve) -> &CachePolicy {
+    serve.upstreams[0].settings.cache.as_ref().unwrap()
+}
 
 #[test]
 fn every_flag_of_serve_has_its_effect() {
@@ -231,6 +255,10 @@ const EXPLAIN: &[Effect<Explain>] = &[
     ("--header", "Retry-After: 5", |e| e.answer.headers["retry-after"] == "5"),
     ("--header", "Content-Length: 5", |e| e.answer.headers["content-length"] == "5"),
     ("--method", "PATCH", |e| e.answer.method == "PATCH"),
+    ("--request-header", "Accept: text/html", |e| e.answer.request["accept"] == "text/html"),
+    ("--path", "/v2/live?page=1", |e| e.answer.target == "/v2/live?page=1"),
+    ("--default-ttl", "5m", |e| e.rules.cache.as_ref().unwrap().default_ttl == Some(s(300))),
+    ("--cache", "off", |e| e.rules.cache.is_none()),
     ("--now", "Wed, 21 Oct 2026 12:00:00 GMT", |e| came_at(e, NOON)),
     ("--now", "Wed Oct 21 12:00:00 2026", |e| came_at(e, NOON)),
     ("--now", "2026-10-21T12:00:00Z", |e| came_at(e, NOON)),
@@ -250,14 +278,15 @@ const EXPLAIN: &[Effect<Explain>] = &[
 
 #[test]
 fn explain_takes_the_flags_of_retrying_and_its_own() {
-    let own = ["--status", "--header", "--method", "--now", "--body", "--format", "--of"].map(str::to_owned);
+    let own = ["--status", "--header", "--method", "--request-header", "--path", "--now", "--body", "--format", "--of"];
+    let own = own.map(str::to_owned);
     let shared: BTreeSet<_> = flags_of("serve").intersection(&flags_of("explain")).cloned().collect();
     assert_eq!(flags_of("explain"), shared.into_iter().chain(own).collect());
     for (flag, value, effect) in EXPLAIN {
         let explain = try_explain(&[flag, value]).unwrap_or_else(|wrong| panic!("{flag} {value}: {wrong}"));
         assert!(effect(&explain), "{flag} {value}: {explain:?}");
     }
-    let explain = try_explain(&["--header", "Set-Cookie: SECRET"]).unwrap();
+    let explain = try_explain(&["--header", "Set-Cookie: SECRET", "--request-header", "X-Key: SECRET"]).unwrap();
     assert!(!format!("{explain:?}").contains("SECRET"));
 }
 
@@ -265,10 +294,11 @@ fn explain_takes_the_flags_of_retrying_and_its_own() {
 fn explain_takes_the_rules_of_an_upstream_in_a_file() {
     let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
     let path = file.path().to_str().unwrap();
-    let one = "upstreams: { a: { url: http://u, retry: { max_retries: 7, max_retry_after: 10s } } }\n";
+    let one = "upstreams: { a: { url: http://u, cache: { default_ttl: 9s }, retry: { max_retries: 7, max_retry_after: 10s } } }\n";
     std::fs::write(path, one).unwrap();
     let rules = try_explain(&["--config", path, "--max-retry-after", "20s"]).unwrap().rules;
     assert_eq!((rules.retry.max_retries, rules.retry.max_retry_after), (7, s(20)));
+    assert_eq!(rules.cache.unwrap().default_ttl, Some(s(9)));
     std::fs::write(path, one.replace("} } }", "} }, b: { url: http://v, route: /b } }")).unwrap();
     let rules = |name: &str| try_explain(&["--config", path, "--of", name]).map(|explain| explain.rules.retry);
     assert_eq!((rules("a").unwrap().max_retries, rules("b").unwrap().max_retries), (7, 3));
@@ -309,6 +339,9 @@ fn what_is_no_answer_is_told() {
     }
     for (flag, value, why) in [
         ("--method", "a b", "`a b` is not a method; write for example GET or POST"),
+        ("--path", "live", "`live` is not a path; write for example /v2/orders?page=1"),
+        ("--path", "/a b", "`/a b` is not a path; write for example /v2/orders?page=1"),
+        ("--request-header", "SECRET", "number 1 has no colon; write 'Name: value'"),
         ("--format", "xml", "`xml` is not allowed; write one of text, json"),
         ("--header", "SECRET", "number 1 has no colon; write 'Name: value'"),
     ] {
@@ -322,6 +355,7 @@ const FAKE: &[Effect<Fake>] = &[
     ("--fail-first", "2", |f| f.settings.fail_first == 2),
     ("--limit", "10/s", |f| f.settings.limits == [sopan_fake::Limit::Rate { tokens: 10, per: s(1), burst: 1 }]),
     ("--window", "sliding", |f| f.settings.window == Window::Sliding),
+    ("--etag", "free", |f| f.settings.etag == Etag::Free),
     ("--retry-after", "rfc850", |f| f.settings.retry_after == RetryAfter::Rfc850),
     ("--delay", "50ms", |f| f.settings.delay == Duration::from_millis(50)),
     ("--delay-jitter", "1", |f| f.settings.delay_jitter == s(1)),
@@ -387,6 +421,14 @@ fn the_breaker_takes_settings() {
 }
 
 #[test]
+fn the_store_has_memory_and_perhaps_a_disk() {
+    let serve = try_serve(&["--cache-size", "2GiB", "--cache-dir", "/c", "--cache-disk-size", "10GB"]).unwrap();
+    assert_eq!(serve.store, Store { memory_bytes: 2 << 30, disk: Some(("/c".into(), 10_000_000_000)) });
+    let twice = ["--cache-path", "/x bypass", "--cache-path", "/x/ revalidate always"];
+    check(try_serve(&twice).err(), &["--cache-path: `/x/` has two rules, and only one can count; keep one"]);
+}
+
+#[test]
 fn limits_and_bursts_go_together() {
     for (flags, expected) in [
         (&["--rate", "10/s", "--burst", "20"][..], &["10/s burst 20"][..]),
@@ -413,6 +455,8 @@ const DURATION_GRAMMAR: &str = "write a number and a unit, for example 500ms, 2s
 const SIZE_GRAMMAR: &str = "write bytes, or for example 64KiB, 1MiB, 10MB, 2GiB (up to 1TiB)";
 const ADDRESS_GRAMMAR: &str = "write for example 127.0.0.1:8000 or [::1]:8000";
 
+const PATH_GRAMMAR: &str =
+    "write for example /v2/live bypass, /v2/catalog default-ttl 1d, or /v2/feed revalidate always";
 const HOST_GRAMMAR: &str = "write a name or an address without a port or a wildcard, for example proxy.example.com";
 
 /// What is said of a value, in which `GRAMMAR` stands for one of the texts above.
@@ -468,8 +512,35 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ("--max-connections", "0", "is not allowed; write a whole number from 1 to 1000000", ""),
     ("--header-timeout", "0s", "is zero; allowed is more than zero", ""),
     ("--drain", "-1", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
-    ("--cache", "on", "is not allowed: the cache is not there yet; write off, or leave it away", ""),
-    ("--cache", "maybe", "is not allowed; write off", ""),
+    ("--cache", "maybe", "is not allowed; write on or off", ""),
+    ("--default-ttl", "0", "0s is not allowed; allowed is more than zero, or none", ""),
+    ("--default-ttl", "for ever", "is not a duration; GRAMMAR, or none", DURATION_GRAMMAR),
+    ("--store-set-cookie", "yes", "is not allowed; write on or off", ""),
+    ("--cache-targeted", "a b", "is not the name of a field; write for example cdn-cache-control", ""),
+    ("--revalidate", "never", "is not allowed; write one of stale, always", ""),
+    (
+        "--stale-if-error",
+        "2d",
+        "2d is more than --stale-max, which is 1d by default; raise --stale-max, or lower this",
+        "",
+    ),
+    ("--stale-max", "none", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
+    ("--cache-entry-max", "0", "0 is not allowed; allowed is 1 or more", ""),
+    (
+        "--cache-path",
+        "/x off",
+        "is not a rule for a path: `off` is none of bypass, default-ttl DURATION and revalidate stale|always; GRAMMAR",
+        PATH_GRAMMAR,
+    ),
+    ("--cache-size", "512KiB", "has no room for anything; write 1MiB or more", ""),
+    ("--cache-disk-size", "15MiB", "has no room for anything; write 16MiB or more", ""),
+    ("--cache-dir", " ", "`` is not a directory; write its path", ""),
+    (
+        "--cache-disk-size",
+        "1GiB",
+        "it bounds what is stored on disk, and nothing is; add --cache-dir DIR, or leave this away",
+        "",
+    ),
     ("--access-log", "yes", "is not allowed; write on or off", ""),
     ("--log", "xml", "is not allowed; write one of text, json", ""),
     ("--headroom", "-1", "is not a count; write digits and nothing else", ""),
@@ -583,7 +654,7 @@ fn everything_wrong_is_told_at_once() {
         "--max-retries",
         "2000",
         "--cache",
-        "on",
+        "so",
     ];
     let said = try_serve(&flags).unwrap_err().to_string();
     let flags: Vec<_> = said.lines().map(|line| line.split(": ").nth(1).unwrap()).collect();

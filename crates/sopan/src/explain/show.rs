@@ -10,7 +10,7 @@ use sopan_core::hints::retry_after::Form;
 use sopan_core::hints::{self, Reader};
 use sopan_core::retry::Wait;
 
-use super::{Answer, Ending, Explanation, Rules, Span, Step, steps};
+use super::{Answer, Ending, Explanation, Rules, Span, Step, steps, stored};
 use crate::log::Printable;
 
 /// As wide as a line of an explanation should be.
@@ -44,7 +44,7 @@ pub(super) fn text(explanation: &Explanation, answer: &Answer, colours: bool) ->
 
 /// The same for programs: what was read and decided, and the words beside it.
 pub(super) fn json(explanation: &Explanation, answer: &Answer, rules: &Rules) -> String {
-    let Explanation { outcome, wait, ending, hold, health, steps } = explanation;
+    let Explanation { outcome, wait, ending, hold, health, cached, steps } = explanation;
     let action = match ending {
         Ending::PassOn | Ending::GiveUp(_) | Ending::TooLongToKeep => "pass-on",
         Ending::Again { .. } => "retry",
@@ -88,6 +88,7 @@ pub(super) fn json(explanation: &Explanation, answer: &Answer, rules: &Rules) ->
         "hold_s": hold.map(span),
         "breaker": breaker,
         "spends_budget": wait_before.is_some() && rules.retry.retry_budget && outcome.spends_budget(),
+        "cache": cached.as_ref().map(stored::json),
         "not_read": steps::unread(answer),
         "steps": steps,
         "conclusion": explanation.conclusion(),

@@ -16,10 +16,10 @@ use sopan_core::retry::{RETRIED, Safe, Situation, Wait, Why};
 use sopan_engine::exchange::{KEPT_BYTES_MAX, KEPT_TIME_MAX};
 
 use super::show::{quoted, seconds};
-use super::{Answer, Ending, Explanation, Rules, Span, Step};
+use super::{Answer, Ending, Explanation, Rules, Span, Step, stored};
 use crate::log::Counted;
 
-fn step(about: &'static str, says: impl Into<String>, because: impl Into<String>) -> Step {
+pub(super) fn step(about: &'static str, says: impl Into<String>, because: impl Into<String>) -> Step {
     Step { about, says: says.into(), because: because.into() }
 }
 
@@ -42,6 +42,7 @@ pub(super) fn of(explanation: &Explanation, answer: &Answer, rules: &Rules, situ
     }
     steps.push(breaker(explanation.health));
     steps.extend(budget(explanation, &rules.retry));
+    steps.extend(stored::of(explanation.cached.as_ref(), answer, rules.cache.as_ref()));
     steps.extend(not_read(answer));
     steps
 }

@@ -3,6 +3,8 @@ use sopan_core::policy::{JitterKind, OnLongRetryAfter};
 
 use super::*;
 
+mod cached;
+
 /// Wed, 21 Oct 2026 12:00:00 GMT.
 fn noon() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_792_584_000)
@@ -10,6 +12,20 @@ fn noon() -> SystemTime {
 
 /// An answer to a GET, come at noon.
 fn answer(status: u16, lines: &[&str]) -> Answer {
+    let headers = fields(lines);
+    let status = StatusCode::from_u16(status).unwrap();
+    Answer {
+        method: Method::GET,
+        target: "/".to_owned(),
+        request: HeaderMap::new(),
+        status,
+        headers,
+        received: noon(),
+        body: None,
+    }
+}
+
+fn fields(lines: &[&str]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in lines {
         let (name, value) = line.split_once(':').unwrap();
@@ -18,8 +34,7 @@ fn answer(status: u16, lines: &[&str]) -> Answer {
             HeaderValue::from_bytes(value.trim().as_bytes()).unwrap(),
         );
     }
-    let status = StatusCode::from_u16(status).unwrap();
-    Answer { method: Method::GET, status, headers, received: noon(), body: None }
+    headers
 }
 
 /// What is told of one thing, a line each: `says (because)`.
@@ -346,6 +361,7 @@ POST answered with 503, received Wed, 21 Oct 2026 12:00:00 GMT
   others       nobody sends for 5 s (what the API asks for is meant for everybody)
   breaker      counts nothing (the API asked to wait)
   budget       the retry costs nothing of it (it pays for retries after a server's error)
+  cache        there is none (cache is off)
 
 So sopan waits 5 s, then sends attempt 2, and nobody else sends meanwhile
 ";
@@ -384,6 +400,7 @@ fn for_programs_it_is_one_object() {
         "hold_s": { "least": 7.0, "most": 7.0 },
         "breaker": "success",
         "spends_budget": false,
+        "cache": null,
         "not_read": [],
         "conclusion": "sopan waits 7 s, then sends attempt 2, and nobody else sends meanwhile",
     });

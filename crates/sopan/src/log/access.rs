@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{Method, StatusCode, Uri};
 use sopan_core::headers::redact_url;
-use sopan_engine::event::{Event, NO_UPSTREAM, Observed};
+use sopan_engine::event::{Cached, Event, NO_UPSTREAM, Observed};
 
 use super::queue::{Entry, Queue};
 use super::stamp::Stamp;
@@ -39,6 +39,7 @@ pub(super) struct Access {
     status: Option<StatusCode>,
     refused: Option<&'static str>,
     observed: Option<Observed>,
+    cache: Option<Cached>,
     wait: Duration,
     attempts: u32,
     answered_in: Duration,
@@ -55,6 +56,7 @@ impl Access {
             status,
             refused,
             observed,
+            cache,
             wait,
             attempts,
             upstream: answered_in,
@@ -70,6 +72,7 @@ impl Access {
             status,
             refused,
             observed: observed.copied(),
+            cache,
             wait,
             attempts,
             answered_in,
@@ -131,8 +134,12 @@ impl Access {
         if let Some(refused) = self.refused {
             write!(line, ",\"refused\":{}", json(refused))?;
         }
+        if let Some(cache) = self.cache {
+            write!(line, ",\"cache\":\"{}\"", cache.word())?;
+        }
         if let Some(observed) = &self.observed {
             match observed.refused {
+                _ if observed.from_store => line.push_str(",\"would_hit\":true"),
                 Some(refusal) => write!(line, ",\"would_refuse\":{}", json(refusal.reason()))?,
                 None => write!(line, ",\"would_wait_ms\":{}", millis(observed.wait))?,
             }
@@ -152,6 +159,9 @@ impl Access {
         let tried = Counted(self.attempts.into(), "attempt");
         let (wait, answered_in) = (millis(self.wait), millis(self.answered_in));
         write!(line, "; waited {wait:.1} ms, {tried}, upstream {answered_in:.1} ms")?;
+        if let Some(cache) = self.cache {
+            write!(line, "; cache: {}", cache.word())?;
+        }
         if let Some(reason) = self.refused {
             write!(line, "; refused: {reason}")?;
         }
@@ -159,6 +169,9 @@ impl Access {
             line.write_str("; cut off")?;
         }
         let Some(observed) = &self.observed else { return Ok(()) };
+        if observed.from_store {
+            return line.write_str("; would have come from the cache");
+        }
         match observed.refused {
             Some(refusal) => write!(line, "; would have been refused: {}", refusal.reason())?,
             None => write!(line, "; would have waited {:.1} ms", millis(observed.wait))?,
@@ -218,6 +231,7 @@ pub(super) mod tests {
             status: Some(StatusCode::OK),
             refused: None,
             observed: None,
+            cache: None,
             wait: Duration::from_micros(300_140),
             attempts: 2,
             answered_in: Duration::from_micros(12_260),
@@ -327,10 +341,15 @@ pub(super) mod tests {
     #[test]
     fn what_would_have_been_ends_the_line() {
         let again = Again { wait: Duration::from_secs(1), spends_budget: false, backoff: Backoff::default() };
-        let waits = Observed { wait: Duration::from_millis(120), refused: None, failed: None };
+        let waits = Observed { wait: Duration::from_millis(120), refused: None, failed: None, from_store: false };
         let full = lane::Refusal::QueueFull { waiting: 1000, retry_after: 1 };
         for (observed, words, fields) in [
             (waits, "would have waited 120.0 ms", serde_json::json!({"would_wait_ms": 120})),
+            (
+                Observed { from_store: true, ..waits },
+                "would have come from the cache",
+                serde_json::json!({"would_hit": true}),
+            ),
             (
                 Observed { refused: Some(Refusal::Lane(full)), ..waits },
                 "would have been refused: queue-full",

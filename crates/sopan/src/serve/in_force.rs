@@ -21,6 +21,8 @@ pub(super) struct InForce<'a> {
     wait_max: String,
     max_retries: u32,
     breaker: &'static str,
+    cache: &'static str,
+    default_ttl: Option<String>,
 }
 
 /// Its limits as they are written, rates before quotas: the order in which a lane tells how full they are.
@@ -51,12 +53,15 @@ impl<'a> InForce<'a> {
             wait_max: settings.lane.wait_max.map_or_else(|| "unlimited".to_owned(), show_duration),
             max_retries: settings.retry.max_retries,
             breaker: if settings.breaker.on { "on" } else { "off" },
+            cache: if settings.cache.is_some() { "on" } else { "off" },
+            default_ttl: settings.cache.as_ref().and_then(|cache| cache.default_ttl).map(show_duration),
         }
     }
 
     /// A line of the log. That an upstream is only observed must not be overlooked.
     pub(super) fn tell(&self) {
-        let Self { name, route, url, limits, max_in_flight, waiting_max, wait_max, max_retries, breaker, .. } = self;
+        let Self { name, route, url, limits, max_in_flight, waiting_max, wait_max, .. } = self;
+        let Self { max_retries, breaker, cache, default_ttl, .. } = self;
         let observe = self.observe;
         // The level of a line must be known when it is compiled.
         macro_rules! tell_at {
@@ -73,6 +78,8 @@ impl<'a> InForce<'a> {
                     wait_max,
                     max_retries,
                     breaker,
+                    cache,
+                    default_ttl,
                     "{self}"
                 )
             };
@@ -91,9 +98,9 @@ fn left_of(limit: &Limit, at_once: u64) -> String {
 
 impl fmt::Display for InForce<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { route, url, limits, waiting_max, wait_max, max_retries, breaker, .. } = self;
+        let Self { route, url, limits, waiting_max, wait_max, max_retries, breaker, cache, .. } = self;
         if self.observe {
-            write!(f, "ONLY OBSERVING: limits, holds, retries and the breaker change nothing (observe); ")?;
+            write!(f, "ONLY OBSERVING: limits, holds, retries, breaker and cache change nothing (observe); ")?;
         }
         match route {
             Route::Any if self.is_only_one => write!(f, "requests go to {url}")?,
@@ -104,12 +111,18 @@ impl fmt::Display for InForce<'_> {
         if let Some(max) = self.max_in_flight {
             write!(f, "; max_in_flight {max}")?;
         }
-        write!(f, "; waiting_max {waiting_max}; wait_max {wait_max}; max_retries {max_retries}; breaker {breaker}")
+        write!(f, "; waiting_max {waiting_max}; wait_max {wait_max}; max_retries {max_retries}; breaker {breaker}")?;
+        write!(f, "; cache {cache}")?;
+        match &self.default_ttl {
+            Some(ttl) => write!(f, "; default_ttl {ttl}"),
+            None => Ok(()),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sopan_core::policy::CachePolicy;
     use sopan_core::safety::HostName;
     use sopan_engine::{Settings, Target};
 
@@ -135,7 +148,7 @@ mod tests {
             let served = served(route, &["10/s burst 20"], |_| {});
             let line = InForce::new(&served, [19], is_only_one).to_string();
             let expected = "https://api.test/v2; limits 10/s burst 20 (19 at once); waiting_max 1000; wait_max 30s; \
-                            max_retries 3; breaker on";
+                            max_retries 3; breaker on; cache off";
             assert_eq!(line, format!("{what} {expected}"));
         }
         let served = served(Route::Any, &["5000 per 1h", "10/s"], |settings| {
@@ -143,11 +156,13 @@ mod tests {
             settings.lane.wait_max = None;
             settings.breaker.on = false;
             settings.retry.max_retries = 0;
+            let ttl = Some(std::time::Duration::from_secs(300));
+            settings.cache = Some(CachePolicy { default_ttl: ttl, ..CachePolicy::default() });
         });
         assert_eq!(
             InForce::new(&served, [1, 5000], true).to_string(),
             "requests go to https://api.test/v2; limits 10/s, 5000 per 1h; max_in_flight 50; waiting_max 1000; \
-             wait_max unlimited; max_retries 0; breaker off"
+             wait_max unlimited; max_retries 0; breaker off; cache on; default_ttl 5m"
         );
         assert_eq!(limits_of(&served), ["10/s", "5000 per 1h"]);
     }

@@ -55,6 +55,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         max_connections: 100,
         workers: 2,
         state: None,
+        store: config::Store { memory_bytes: 1 << 20, disk: None },
         access_log: false,
         log: Format::Text,
     };

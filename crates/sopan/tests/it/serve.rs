@@ -1,6 +1,7 @@
 //! `sopan serve`: the real program between real sockets, where it takes sockets, signals, processes or threads to see it.
 
 mod admin;
+mod cache;
 mod clients;
 mod conformance;
 mod door;

@@ -14,8 +14,10 @@ fn a_wrong_flag_is_one_clear_line_and_exit_code_2() {
             "error: --burst: `-1` is not allowed; write a whole number from 1 to 1000000000\n",
         ),
         (
-            &["serve", "--upstream", "http://127.0.0.1:1", "--cache", "on"],
-            "error: --cache: `on` is not allowed: the cache is not there yet; write off, or leave it away\n",
+            &["serve", "--upstream", "http://127.0.0.1:1", "--cache-path", "/live off"],
+            "error: --cache-path: `/live off` is not a rule for a path: `off` is none of bypass, default-ttl DURATION and \
+             revalidate stale|always; write for example /v2/live bypass, /v2/catalog default-ttl 1d, or /v2/feed revalidate \
+             always\n",
         ),
         (
             &["serve", "--upstream", "http://localhost:8000"],

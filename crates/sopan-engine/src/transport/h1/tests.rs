@@ -50,7 +50,7 @@ async fn a_body_that_breaks_off_is_given_no_end() {
     theirs.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await.unwrap();
     let bounds = crate::body::Bounds {
         replay_bytes_max: 1024,
-        budget: std::sync::Arc::new(crate::body::ReplayBudget::new(1024)),
+        budget: std::sync::Arc::new(crate::budget::ByteBudget::new(1024)),
         idle_timeout: Duration::from_secs(60),
         clock: Clock::system(),
     };

@@ -25,12 +25,18 @@ pub(super) struct WouldBe(Arc<OnceLock<Counts>>);
 struct Counts {
     refusals: [Counter; REASONS.len()],
     retries: Counter,
+    hits: Counter,
     wait: Histogram,
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { refusals: Default::default(), retries: Counter::default(), wait: Histogram::new(SECONDS) }
+        Self {
+            refusals: Default::default(),
+            retries: Counter::default(),
+            hits: Counter::default(),
+            wait: Histogram::new(SECONDS),
+        }
     }
 }
 
@@ -43,6 +49,7 @@ impl WouldBe {
     pub(super) fn ended(&self, observed: &Observed) {
         let Some(counts) = self.0.get() else { return };
         match observed.refused {
+            _ if observed.from_store => drop(counts.hits.inc()),
             Some(refusal) => {
                 if let Some(reason) = REASONS.iter().position(|reason| *reason == refusal.reason()) {
                     counts.refusals[reason].inc();
@@ -86,6 +93,11 @@ impl Collector for Shown {
         for (upstream, counts) in &observed {
             counts.retries.encode(retries.encode_family(&[("upstream", *upstream)])?)?;
         }
+        let help = "Requests that sopan would have answered from its cache if it did not only observe.";
+        let mut hits = encoder.encode_descriptor("observed_cache_hits", help, None, MetricType::Counter)?;
+        for (upstream, counts) in &observed {
+            counts.hits.encode(hits.encode_family(&[("upstream", *upstream)])?)?;
+        }
         let help = "How long requests would have waited for their turns if sopan did not only observe.";
         let unit = Some(&Unit::Seconds);
         let mut waits = encoder.encode_descriptor("observed_wait", help, unit, MetricType::Histogram)?;
@@ -115,7 +127,7 @@ mod tests {
     }
 
     fn waits(millis: u64) -> Observed {
-        Observed { wait: Duration::from_millis(millis), refused: None, failed: None }
+        Observed { wait: Duration::from_millis(millis), refused: None, failed: None, from_store: false }
     }
 
     fn refused() -> Observed {
@@ -130,6 +142,7 @@ mod tests {
             status: Some(StatusCode::OK),
             refused: None,
             observed: Some(observed),
+            cache: None,
             wait: Duration::ZERO,
             attempts: 1,
             upstream: Duration::from_millis(12),
@@ -146,7 +159,8 @@ mod tests {
         metrics.upstreams[0].would_be.show();
         let given_up = Observed { failed: Some(Verdict::GiveUp(Why::NotSafeToRepeat)), ..waits(0) };
         let retried = Observed { failed: Some(again(Duration::from_secs(1))), ..waits(120) };
-        for observed in [waits(0), retried, given_up, refused()] {
+        let from_store = Observed { from_store: true, ..waits(0) };
+        for observed in [waits(0), retried, given_up, refused(), from_store] {
             told(&metrics, &observed);
         }
         let text = metrics.text();
@@ -158,6 +172,7 @@ mod tests {
                 "sopan_observed_refusals_total{upstream=\"shop\",reason=\"wait-too-long\"} 0",
                 "sopan_observed_refusals_total{upstream=\"shop\",reason=\"breaker-open\"} 0",
                 "sopan_observed_retries_total{upstream=\"shop\"} 1",
+                "sopan_observed_cache_hits_total{upstream=\"shop\"} 1",
                 "sopan_observed_wait_seconds_count{upstream=\"shop\"} 3",
                 "sopan_observed_wait_seconds_bucket{le=\"0.1\",upstream=\"shop\"} 2",
                 "sopan_observed_wait_seconds_bucket{le=\"0.25\",upstream=\"shop\"} 3",

@@ -18,7 +18,7 @@ pub(super) struct Part<'p> {
 }
 
 /// What other programs call it.
-const SYNONYMS: [(&str, &str); 19] = [
+const SYNONYMS: [(&str, &str); 22] = [
     ("address", "listen"),
     ("backends", "upstreams"),
     ("base_url", "url"),
@@ -26,6 +26,8 @@ const SYNONYMS: [(&str, &str); 19] = [
     ("concurrency", "max_in_flight"),
     ("host", "route"),
     ("log_format", "log"),
+    ("max_age", "default_ttl"),
+    ("path", "paths"),
     ("path", "route"),
     ("port", "listen"),
     ("prefix", "route"),
@@ -36,6 +38,7 @@ const SYNONYMS: [(&str, &str); 19] = [
     ("server", "url"),
     ("target", "url"),
     ("timeout", "total_timeout"),
+    ("ttl", "default_ttl"),
     ("upstream", "upstreams"),
     ("uri", "url"),
 ];

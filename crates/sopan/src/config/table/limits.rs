@@ -79,7 +79,7 @@ pub(super) const GROUP: Group = Group {
             key: "breaker",
             flag: Some("breaker"),
             fetch: true,
-            kind: Kind::Section,
+            kind: Kind::InlineSection,
             default: Some("on"),
             help: "Whether an API that is down is left alone for a while\n\n\
                    on, off, or on with settings such as failures=10,min_span=5s,open_for=10s; there are also share=0.5, \

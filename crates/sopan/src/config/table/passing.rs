@@ -2,7 +2,7 @@
 
 use super::{ROW, set};
 use crate::config::draft::FORWARDED;
-use crate::config::read::{cache, one_of, switch};
+use crate::config::read::{one_of, switch};
 use crate::config::setting::{Group, Kind, Put, Setting};
 
 pub(super) const GROUP: Group = Group {
@@ -14,7 +14,7 @@ pub(super) const GROUP: Group = Group {
             kind: Kind::Switch,
             default: Some("off"),
             help: "Whether sopan only tells what it would do, and lets everything through as it comes\n\n\
-                   With on, limits, holds, retries and the breaker are reckoned, counted (sopan_observed_… and the usual \
+                   With on, limits, holds, retries, breaker and cache are reckoned, counted (sopan_observed_… and the usual \
                    gauges) and logged (observe: …), and change nothing; the access log says of each request how long it \
                    would have waited. Only `max_in_flight`, the queue for it, and all time-outs act. The first thing to \
                    try in front of production.",
@@ -45,16 +45,6 @@ pub(super) const GROUP: Group = Group {
                    In Location, Content-Location and Link; links within bodies stay as they are.",
             why: "else page 2 would go past all limits",
             put: Put::Upstream(|u, text| set(&mut u.settings.rewrite_links, switch(text))),
-            ..ROW
-        },
-        Setting {
-            key: "cache",
-            flag: Some("cache"),
-            kind: Kind::OneOf(&["off"]),
-            default: Some("off"),
-            help: "Answers of the upstream are stored: not yet, so only `off` is allowed",
-            why: "it is not there yet",
-            put: Put::Upstream(|_, text| cache(text)),
             ..ROW
         },
     ],

@@ -46,7 +46,7 @@ pub(super) const GROUP: Group = Group {
             flag: Some("listen"),
             kind: Kind::Address,
             default: Some("127.0.0.1:8000"),
-            help: "Where clients connect; port 0 takes a free one",
+            help: "Where clients connect; port 0 is a free one",
             why: "only the programs of this machine reach it",
             rank: Rank::Common,
             put: Put::Program(|p, text| set(&mut p.listen, address(text))),
@@ -57,7 +57,7 @@ pub(super) const GROUP: Group = Group {
             flag: Some("admin"),
             kind: Kind::AddressOr("off"),
             default: Some("127.0.0.1:8001"),
-            help: "Where /metrics and /healthz are served, or `off`\n\n\
+            help: "Where /metrics and /healthz are, or `off`\n\n\
                    /healthz says that the program runs, not that the API does.",
             why: "a port of its own, so that no client of the API finds it",
             rank: Rank::Common,

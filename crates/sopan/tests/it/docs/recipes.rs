@@ -35,7 +35,7 @@ enum Need {
     Node,
 }
 
-const SECTIONS: [(&str, Kind); 8] = [
+const SECTIONS: [(&str, Kind); 10] = [
     ("curl", Kind::Program { requests: 12, needs: Need::Curl }),
     ("Python: requests", Kind::Program { requests: 12, needs: Need::Python }),
     ("Python: httpx", Kind::Program { requests: 24, needs: Need::Python }),
@@ -43,6 +43,8 @@ const SECTIONS: [(&str, Kind); 8] = [
     ("Python: dlt", Kind::Program { requests: 12, needs: Need::Python }),
     ("JavaScript: fetch in Node", Kind::Program { requests: 12, needs: Need::Node }),
     ("Go: net/http", Kind::Reads),
+    ("An API that says nothing of caches", Kind::Shows { needs: Need::Curl }),
+    ("GitHub, and others that do not count a 304", Kind::Shows { needs: Need::Curl }),
     ("Callers that do not wait so long", Kind::Shows { needs: Need::Curl }),
 ];
 

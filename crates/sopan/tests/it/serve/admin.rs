@@ -11,8 +11,12 @@ use crate::support::{get, nobody, sopan, until};
 
 #[test]
 fn the_first_lines_name_what_is_in_force() {
-    for (flags, in_force) in [
-        (&[][..], "limits 10/s burst 20 (19 at once); waiting_max 1000; wait_max 30s; max_retries 3; breaker on"),
+    for (flags, in_force, store) in [
+        (
+            &[][..],
+            "limits 10/s burst 20 (19 at once); waiting_max 1000; wait_max 30s; max_retries 3; breaker on; cache on",
+            "; cache 256MiB of memory",
+        ),
         (
             &[
                 "--rate 5/s",
@@ -23,21 +27,38 @@ fn the_first_lines_name_what_is_in_force() {
                 "--wait-max unlimited",
                 "--max-retries 0",
                 "--breaker off",
+                "--default-ttl 300",
+                "--cache-size 1GiB",
             ],
             "limits 5/s burst 3 (2 at once), 5000 per 1h; max_in_flight 7; waiting_max 5; wait_max unlimited; max_retries 0; \
-             breaker off",
+             breaker off; cache on; default_ttl 5m",
+            "; cache 1GiB of memory",
+        ),
+        (
+            &["--cache off"],
+            "limits 10/s burst 20 (19 at once); waiting_max 1000; wait_max 30s; max_retries 3; breaker on; cache off",
+            "",
         ),
     ] {
         let proxy = Serve::start("http://api.example:81/v2", flags);
-        let listening = format!("listening on http://{}; admin http://{}", proxy.address, proxy.admin);
+        let listening = format!("listening on http://{}; admin http://{}{store}", proxy.address, proxy.admin);
         assert_eq!(proxy.logged("INFO"), [listening, format!("requests go to http://api.example:81/v2; {in_force}")]);
     }
     // A headroom that leaves nothing of a burst shows.
     let proxy = Serve::start("http://api.example", &["--rate 10/s burst 5", "--headroom 9", "--log json"]);
     let [first, second] = [0, 1].map(|at| serde_json::from_str::<serde_json::Value>(&proxy.lines()[at]).unwrap());
-    let names = ["upstream", "route", "url", "limits", "waiting_max", "wait_max", "max_retries", "breaker"];
-    let expected =
-        serde_json::json!(["default", "any", "http://api.example", "10/s burst 5 (1 at once)", 1000, "30s", 3, "on"]);
+    let names = ["upstream", "route", "url", "limits", "waiting_max", "wait_max", "max_retries", "breaker", "cache"];
+    let expected = serde_json::json!([
+        "default",
+        "any",
+        "http://api.example",
+        "10/s burst 5 (1 at once)",
+        1000,
+        "30s",
+        3,
+        "on",
+        "on"
+    ]);
     assert_eq!(serde_json::json!(names.map(|name| second[name].clone())), expected);
     assert_eq!(first["listen"], format!("http://{}", proxy.address));
     assert_eq!(first["admin"], format!("http://{}", proxy.admin));
@@ -117,7 +138,7 @@ fn every_request_is_a_line_if_that_is_wanted() {
     assert_eq!(
         lines,
         [
-            "# # ms GET /orders?key=… 2 bytes; waited # ms, 1 attempt, upstream # ms",
+            "# # ms GET /orders?key=… 2 bytes; waited # ms, 1 attempt, upstream # ms; cache: miss",
             "# # ms GET /orders?key=… # bytes; waited # ms, 0 attempts, upstream # ms; refused: wait-too-long",
         ]
     );

@@ -24,7 +24,7 @@ fn observed_traffic_passes_at_once_and_metrics_and_log_tell_what_would_have_been
     ];
     let proxy = Serve::start(&upstream.url(), &flags);
     let first = proxy.logged("WARN").remove(0);
-    let loud = "ONLY OBSERVING: limits, holds, retries and the breaker change nothing (observe); requests go to ";
+    let loud = "ONLY OBSERVING: limits, holds, retries, breaker and cache change nothing (observe); requests go to ";
     assert!(first.starts_with(loud), "{first}");
     thread::scope(|scope| {
         let crowd: Vec<_> = (0..9).map(|_| scope.spawn(|| proxy.get("/orders"))).collect();

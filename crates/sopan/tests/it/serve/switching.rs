@@ -214,3 +214,27 @@ fn http_1_0_switches_nothing() {
     upstream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
     assert_eq!(client.reply().status(), 204);
 }
+
+#[test]
+fn a_write_that_offers_another_protocol_is_a_write_all_the_same() {
+    let peer = Peer::start();
+    let mut client = peer.proxy.connect();
+    let mut ask = |method: &str, fields: &str, answer: &str| {
+        client.send(request(method, "/x", fields));
+        let (mut upstream, _) = peer.accept();
+        upstream.write_all(format!("HTTP/1.1 {answer}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+        let reply = client.reply_without_body();
+        (reply.status(), reply.field("cache-status").map(|told| told.contains("fwd=uri-miss")))
+    };
+    let stored = "204 No Content\r\nCache-Control: max-age=60";
+    assert_eq!(ask("GET", "", stored), (204, Some(true)));
+    assert_eq!(ask("DELETE", WEBSOCKET, "204 No Content"), (204, Some(false)));
+    assert_eq!(ask("GET", "", stored), (204, Some(true)));
+    // One that is taken up is no answer to be stored.
+    client.send(request("DELETE", "/x", WEBSOCKET));
+    let (mut upstream, _) = peer.accept();
+    upstream.write_all(SWITCHING).unwrap();
+    assert_eq!(client.reply_without_body().status(), 101);
+    upstream.write_all(b"hello").unwrap();
+    client.sees("hello");
+}

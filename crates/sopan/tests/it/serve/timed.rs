@@ -1,6 +1,7 @@
 //! What takes a time that matters; these run one at a time. Lower bounds are strict, upper ones leave room for a machine
 //! that is busy with something else.
 
+mod cache;
 mod hold;
 mod leaving;
 mod pacing;

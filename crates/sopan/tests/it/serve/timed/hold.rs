@@ -42,10 +42,12 @@ fn two_hundred_that_wait_for_a_hold_to_end_take_no_processor_time() {
     });
     let proxy = Serve::start(&upstream.url(), &["--rate 1000/s burst 100"]);
     let mut clients: Vec<_> = (0..200).map(|_| proxy.connect()).collect();
-    clients[0].send(request("GET", "/x", ""));
+    // Each for something else: equal ones would wait for the first of them.
+    let mut asking = clients.iter_mut().zip(0..).map(|(client, n)| client.send(request("GET", &format!("/{n}"), "")));
+    asking.next();
     proxy.await_logged("WARN", 1);
     let held = Instant::now();
-    clients[1..].iter_mut().for_each(|client| client.send(request("GET", "/x", "")));
+    asking.for_each(drop);
     proxy.await_waiting(clients.len());
     let (begun, used) = (Instant::now(), proxy.processor_time());
     thread::sleep(ms(3500));

@@ -35,7 +35,9 @@ fn a_signal_lets_what_has_begun_finish_and_takes_no_more() {
         running[1].sees("data: 1\n");
         until(|| (upstream.deliveries("/slow") > round).then_some(()));
         let mut waiting: Vec<_> = (0..4).map(|_| proxy.connect()).collect();
-        waiting.iter_mut().for_each(|client| client.send(request("GET", "/waiting", "")));
+        // Each for something else: equal ones would wait for the first of them.
+        let numbered = waiting.iter_mut().zip(0..);
+        numbered.for_each(|(client, n)| client.send(request("GET", &format!("/waiting/{n}"), "")));
         proxy.await_waiting(waiting.len());
 
         let told = Instant::now();

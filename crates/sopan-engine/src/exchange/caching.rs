@@ -1,0 +1,444 @@
+//! The two steps in which an exchange meets the cache: before its first wait, and behind its last answer.
+//!
+//! What is decided, whether an answer in store will do, how the upstream is asked, what becomes of its answer, is decided
+//! in `sopan_core::cache`; here it is done. A fresh hit is answered on the spot, without a task, a wait or a token
+//! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on, in which what the client asked is kept as it was,
+//! since the head is changed on its way to the upstream. How an answer is made of what is stored is in `reuse`, what becomes
+//! of the upstream's in `settle`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
+
+pub(crate) mod background;
+mod reuse;
+mod settle;
+mod untrue;
+mod whose;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, UPGRADE};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use sopan_core::cache::directives::RequestDirectives;
+use sopan_core::cache::invalidate::invalidates;
+use sopan_core::cache::range::Span;
+use sopan_core::cache::status::{CacheStatus, Forward};
+use sopan_core::cache::vary::Selecting;
+use sopan_core::cache::{
+    After, Ask, Asked, Failure, Lookup, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
+    after_response, lookup,
+};
+use sopan_core::policy::{CachePolicy, PathTreatment};
+
+use self::reuse::CACHE_STATUS;
+use super::turn::Stop;
+use super::{Answer, Exchange, GivenUp};
+use crate::body::Body;
+use crate::coalesce::{Joined, Leader, Led};
+use crate::event::{Cached, Observed};
+use crate::exchange::flow::Reader;
+use crate::refusal::Refusal;
+use crate::store::{self, Entry, Epoch, Key};
+
+/// How often a request looks anew because another has changed what is stored, before it goes on its own.
+const LOOKS_MAX: usize = 4;
+
+/// What the cache knows of an exchange that was not answered from store on the spot.
+pub(super) struct Caching {
+    key: Key,
+    /// What the client asked, as it asked.
+    method: Method,
+    target: Box<str>,
+    host: Box<[u8]>,
+    headers: HeaderMap,
+    owner: Option<Owner>,
+    has_body: bool,
+    directives: RequestDirectives,
+    rule: Option<PathTreatment>,
+    /// What was stored when that was looked at last.
+    entry: Option<Arc<Entry>>,
+    /// How it goes to the upstream; none if it wants an answer from store or none.
+    sent: Option<Send>,
+    /// When its last attempt was sent, by the calendar and by the store's own count of what was made untrue.
+    requested: SystemTime,
+    epoch: Epoch,
+    /// Whether it is with the upstream, which may be acting on it.
+    is_out: bool,
+    /// Whether an attempt was lost that the upstream may have acted on.
+    is_in_doubt: bool,
+    /// By what others were chosen that it has waited for in vain, and what it has there itself.
+    told_apart: Selecting,
+    /// Others wait for its answer.
+    leader: Option<Leader<Key, Seat>>,
+    /// Whether it waited for the answer of another.
+    has_followed: bool,
+}
+
+impl Caching {
+    fn new(key: &Key, asked: &Asked<'_>, epoch: Epoch, now: SystemTime) -> Self {
+        let Asked { method, target, host, headers, owner, has_body, directives, rule } = *asked;
+        Self {
+            key: key.clone(),
+            method: method.clone(),
+            target: target.into(),
+            host: host.into(),
+            headers: headers.clone(),
+            owner,
+            has_body,
+            directives,
+            rule,
+            entry: None,
+            sent: None,
+            requested: now,
+            epoch,
+            is_out: false,
+            is_in_doubt: false,
+            told_apart: Selecting::default(),
+            leader: None,
+            has_followed: false,
+        }
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            method: &self.method,
+            target: &self.target,
+            host: &self.host,
+            headers: &self.headers,
+            owner: self.owner,
+            has_body: self.has_body,
+            directives: self.directives,
+            rule: self.rule,
+        }
+    }
+
+    /// Whether something is to be looked at or waited for before it goes to the upstream.
+    pub(super) fn is_to_wait(&self) -> bool {
+        self.leader.is_none()
+    }
+
+    /// Whether it may have changed something at the upstream, which nobody has told.
+    pub(super) fn may_have_written(&self) -> bool {
+        (self.is_out || self.is_in_doubt) && invalidates(&self.method, StatusCode::OK)
+    }
+
+    /// What follows from the upstream's answer.
+    fn after(&self, policy: &CachePolicy, received: Received<'_>) -> After {
+        let Some(sent) = &self.sent else { return After::PassOn(NotStored::Bypass) };
+        with_stored(self.entry.as_deref(), |stored| after_response(policy, &self.asked(), sent, stored, received))
+    }
+
+    /// Whether others who ask the same may have an answer unasked, so that they need not go to the upstream too.
+    fn is_for_others(&self, policy: &CachePolicy, stored: &Stored, now: SystemTime) -> bool {
+        matches!(lookup(policy, &self.asked(), &[stored], now), Lookup::Reuse(_))
+    }
+
+    /// Why it goes to the upstream.
+    fn forward(&self) -> Forward {
+        self.sent.as_ref().map_or(Forward::Bypass, |sent| sent.forward)
+    }
+
+    /// What the upstream is asked about a stored answer, if it is.
+    fn ask(&self) -> Option<&Ask> {
+        self.sent.as_ref()?.ask.as_ref()
+    }
+}
+
+/// An answer that is coming, with its body from the beginning, for a request that asked the same.
+pub(crate) struct Seat {
+    stored: Arc<Stored>,
+    reader: Reader,
+}
+
+/// Shows the stored answers of an entry to who decides; hardly ever are there several.
+fn with_stored<T>(entry: Option<&Entry>, decide: impl FnOnce(&[&Stored]) -> T) -> T {
+    match entry.map(|entry| &*entry.variants) {
+        None | Some([]) => decide(&[]),
+        Some([one]) => decide(&[&one.stored]),
+        Some(several) => decide(&several.iter().map(|variant| &variant.stored).collect::<Vec<_>>()),
+    }
+}
+
+impl Exchange<'_> {
+    /// The answer from store, if there is one that will do as it is. Else the cache knows from now on what was asked.
+    pub(super) fn answer_from_store(&mut self) -> Option<Answer> {
+        let upstream = self.upstream;
+        let cache = upstream.cache.as_ref()?;
+        // A body that is collected goes elsewhere, and what becomes another protocol is no answer; what may change something
+        // changes it whether it becomes one or not.
+        let is_only_a_switch = self.head.headers().contains_key(UPGRADE) && self.head.method().is_safe();
+        if self.has_sink() || is_only_a_switch {
+            return None;
+        }
+        let target = self.head.uri().path_and_query().map_or("/", PathAndQuery::as_str);
+        let key = Key::new(upstream.name(), cache.place, target);
+        let entry = cache.store.get(&key);
+        let headers = self.head.headers();
+        let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
+        let asked = Asked {
+            method: self.head.method(),
+            target,
+            host: &host,
+            headers,
+            owner: whose::owner(headers),
+            has_body: !matches!(self.body, Body::Empty),
+            directives: RequestDirectives::read(headers),
+            rule: cache.policy.rule(path(target)),
+        };
+        let now = upstream.clock.wall();
+        let looked = with_stored(entry.as_deref(), |stored| lookup(&cache.policy, &asked, stored, now));
+        if let (Lookup::Reuse(reuse), Some(found)) = (&looked, &entry)
+            && !upstream.observe
+        {
+            if let Some(conditions) = &reuse.revalidate {
+                let caching = Caching::new(&key, &asked, cache.store.epoch(), now);
+                self.ask_in_background(caching, found, reuse.index, conditions.clone());
+            }
+            let caching = || Box::new(Caching::new(&key, &asked, cache.store.epoch(), now));
+            if !is_at_hand(found, reuse) {
+                // It is looked at again where a file can be waited for.
+                self.caching = Some(caching());
+                return None;
+            }
+            return Some(self.reuse_at_once(found, reuse));
+        }
+        self.caching = Some(Box::new(Caching::new(&key, &asked, cache.store.epoch(), now)));
+        self.looked(looked, entry);
+        None
+    }
+
+    /// What has to be done before the request goes to the upstream: what is on file is looked at, and an equal request that is
+    /// under way is waited for.
+    pub(super) async fn before_sending(&mut self) -> Option<Answer> {
+        let upstream = self.upstream;
+        let (cache, caching) = (upstream.cache.as_ref()?, self.caching.as_mut()?);
+        let entry = cache.store.load(&caching.key, &cache.policy, caching.rule).await;
+        let is_known = match (&caching.entry, &entry) {
+            (Some(known), Some(entry)) => Arc::ptr_eq(known, entry),
+            (None, None) => caching.sent.is_some(),
+            _ => false,
+        };
+        if !is_known && let Some(answer) = self.look_at(entry).await {
+            return Some(answer);
+        }
+        if self.caching.as_ref().is_some_and(|caching| caching.sent.is_none()) {
+            return Some(self.refuse(Refusal::OnlyIfCached));
+        }
+        for _ in 0..LOOKS_MAX {
+            let caching = self.caching.as_mut()?;
+            let sent = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe)?;
+            let led = match cache.flights.join(caching.key.clone(), &caching.asked(), &caching.told_apart, sent) {
+                Joined::Lead(leader) => Led::Lead(leader),
+                Joined::Alone => Led::Alone,
+                Joined::Follow(follower) => {
+                    caching.has_followed = true;
+                    self.story.waiting_since = Some(upstream.clock.now());
+                    let led = follower.wait(self.deadline).await;
+                    self.waited(true);
+                    led
+                }
+            };
+            match led {
+                Led::Shared(seat) => {
+                    let stored = Arc::clone(&seat.stored);
+                    if let Some(answer) = self.share(seat) {
+                        return Some(answer);
+                    }
+                    if !self.is_told_apart(&stored) {
+                        return None;
+                    }
+                }
+                Led::Alone => return None,
+                Led::TooLate => return Some(self.give_up(GivenUp::Stopped(Stop::TotalTimeout { sent: false })).await),
+                Led::LookAgain => {
+                    if let Some(answer) = self.look_again().await {
+                        return Some(answer);
+                    }
+                }
+                Led::Lead(leader) => {
+                    // The one before may have stored its answer after this one has looked.
+                    if let Some(answer) = self.look_again().await {
+                        leader.stored();
+                        return Some(answer);
+                    }
+                    self.caching.as_mut()?.leader = Some(leader);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Answers with what another request has brought, if it is for this one too.
+    fn share(&mut self, seat: Seat) -> Option<Answer> {
+        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
+        let now = self.upstream.clock.wall();
+        let Lookup::Reuse(reuse) = lookup(&cache.policy, &caching.asked(), &[&seat.stored], now) else { return None };
+        let forward = caching.forward();
+        self.answer_from_seat(seat, &reuse, forward)
+    }
+
+    /// Whether this answer was chosen by something in which the request differs, as was not known before: those that have
+    /// the same there can wait for each other.
+    fn is_told_apart(&mut self, stored: &Stored) -> bool {
+        let Some(caching) = self.caching.as_mut().filter(|caching| !stored.selecting.is_for(&caching.headers)) else {
+            return false;
+        };
+        let told_apart = Selecting::of(&stored.headers, &caching.headers);
+        let is_new = !told_apart.is_beyond_fields && told_apart != caching.told_apart;
+        caching.told_apart = told_apart;
+        is_new
+    }
+
+    async fn look_again(&mut self) -> Option<Answer> {
+        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
+        let entry = cache.store.load(&caching.key, &cache.policy, caching.rule).await;
+        self.look_at(entry).await
+    }
+
+    /// Looks at what is stored now, once more.
+    async fn look_at(&mut self, mut entry: Option<Arc<Entry>>) -> Option<Answer> {
+        let cache = self.upstream.cache.as_ref()?;
+        loop {
+            let caching = self.caching.as_ref()?;
+            let now = self.upstream.clock.wall();
+            let looked = with_stored(entry.as_deref(), |stored| lookup(&cache.policy, &caching.asked(), stored, now));
+            let (reuse, found) = match (looked, entry) {
+                (Lookup::Reuse(reuse), Some(found)) if !self.upstream.observe => (reuse, found),
+                (looked, entry) => {
+                    self.looked(looked, entry);
+                    return None;
+                }
+            };
+            if let Some(conditions) = &reuse.revalidate {
+                let caching = Caching::new(&caching.key, &caching.asked(), cache.store.epoch(), now);
+                self.ask_in_background(caching, &found, reuse.index, conditions.clone());
+            }
+            let how = match reuse.stale {
+                _ if caching.has_followed => Cached::Coalesced,
+                Some(_) => Cached::Stale,
+                None => Cached::Hit,
+            };
+            let key = caching.key.clone();
+            if let Some(answer) = self.reuse(&key, &found, &reuse, how).await {
+                return Some(answer);
+            }
+            // Its body is lost.
+            entry = None;
+        }
+    }
+
+    /// Notes how the request goes to the upstream. Where that is only observed it goes as it came.
+    fn looked(&mut self, looked: Lookup, entry: Option<Arc<Entry>>) {
+        let observe = self.upstream.observe;
+        if observe && matches!(looked, Lookup::Reuse(_)) {
+            self.story.observed = Some(Box::new(Observed::from_store()));
+        }
+        let Some(caching) = &mut self.caching else { return };
+        caching.entry = entry;
+        caching.sent = match looked {
+            Lookup::Send(send) if observe => Some(Send { ask: None, fallback: None, is_sharable: false, ..send }),
+            Lookup::Send(send) => Some(send),
+            Lookup::Unsatisfied if !observe => None,
+            Lookup::Unsatisfied | Lookup::Reuse(_) => Some(Send {
+                forward: Forward::Bypass,
+                ask: None,
+                fallback: None,
+                is_sharable: false,
+                may_store: !caching.directives.no_store,
+            }),
+        };
+    }
+
+    /// Tells the client of an answer of the upstream that the cache does not look at why it had to be asked for.
+    pub(super) fn tell_of_miss(&mut self, headers: &mut HeaderMap) {
+        let Some(caching) = &self.caching else { return };
+        let forward = caching.forward();
+        self.story.cache = Some(Cached::of(forward));
+        headers.append(CACHE_STATUS, CacheStatus { forward: Some(forward), ..CacheStatus::default() }.value());
+    }
+
+    /// Whether the cache has a say in the answer that is here: not where it is another protocol.
+    pub(super) fn concerns_cache(&self) -> bool {
+        let switches = |response: &Response<()>| response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        self.caching.is_some() && !self.response.as_ref().is_some_and(switches)
+    }
+
+    /// Notes that an attempt is about to be sent.
+    pub(super) fn note_sending(&mut self) {
+        let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
+        (caching.requested, caching.epoch) = (self.upstream.clock.wall(), cache.store.epoch());
+        caching.is_in_doubt |= caching.is_out;
+        caching.is_out = true;
+    }
+
+    /// Notes that the upstream has answered the attempt, or has not seen it.
+    pub(super) fn note_sent(&mut self) {
+        if let Some(caching) = &mut self.caching {
+            caching.is_out = false;
+        }
+    }
+
+    /// Has the head ask about what is stored, in place of what the client asks about what it has.
+    pub(super) fn ask_about_stored(&mut self) {
+        let Some((caching, ask)) = self.caching.as_ref().and_then(|caching| Some((caching, caching.ask()?))) else {
+            return;
+        };
+        let headers = self.head.headers_mut();
+        ask.conditions.apply(headers);
+        let Some(Span { first, last }) = ask.missing else { return };
+        let part = caching.entry.as_ref().and_then(|entry| entry.variants.get(ask.index));
+        // Where there is no such tag the core does not ask for a rest.
+        let Some(tag) = part.and_then(|part| part.stored.headers.get(ETAG)) else { return };
+        let range = HeaderValue::try_from(format!("bytes={first}-{last}")).expect("digits are text");
+        headers.insert(RANGE, range);
+        headers.insert(IF_RANGE, tag.clone());
+    }
+
+    /// Has the head ask what the client asked again.
+    fn ask_as_client(&mut self) {
+        let Some(caching) = &mut self.caching else { return };
+        if let Some(sent) = &mut caching.sent {
+            sent.ask = None;
+        }
+        let headers = self.head.headers_mut();
+        for name in [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_RANGE, RANGE] {
+            headers.remove(&name);
+            for value in caching.headers.get_all(&name) {
+                headers.append(&name, value.clone());
+            }
+        }
+    }
+
+    /// There is no answer from the upstream: the one in store, though it is stale, if that is allowed.
+    pub(super) async fn stale_instead(&mut self, failure: Failure) -> Option<Answer> {
+        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_mut()?);
+        let leader = caching.leader.take();
+        let now = self.upstream.clock.wall();
+        let decide = |stored: &[&Stored]| {
+            after_failure(&cache.policy, &caching.asked(), caching.sent.as_ref()?, stored, failure, now)
+        };
+        let reuse = with_stored(caching.entry.as_deref(), decide);
+        if let Some(leader) = leader {
+            leader.failed();
+        }
+        let (reuse, key, entry) = (reuse?, caching.key.clone(), caching.entry.take()?);
+        let told = CacheStatus {
+            forward: Some(caching.forward()),
+            ttl: Some(reuse.ttl),
+            detail: reuse.stale,
+            ..CacheStatus::default()
+        };
+        self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await
+    }
+}
+
+/// Whether what is to be sent of an answer need not be read from a file first.
+fn is_at_hand(entry: &Entry, reuse: &Reuse) -> bool {
+    let has_no_body = matches!(reuse.shape, Shape::Head | Shape::NotModified | Shape::Unsatisfiable);
+    has_no_body || matches!(entry.variants[reuse.index].body, store::Body::Memory(_))
+}
+
+/// What of a target is its path.
+fn path(target: &str) -> &str {
+    target.split_once('?').map_or(target, |(path, _)| path)
+}

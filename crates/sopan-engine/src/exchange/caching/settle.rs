@@ -1,0 +1,314 @@
+//! What becomes of the upstream's answer: of the store, of those who wait for it too, and of the client.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_LOCATION;
+use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
+use sopan_core::cache::range::{Span, part_of_answer};
+use sopan_core::cache::status::{CacheStatus, Detail};
+use sopan_core::cache::{After, Extent, NotStored, Received, Reuse, Stored, Times};
+use sopan_core::retry::Verdict;
+
+use super::reuse::CACHE_STATUS;
+use super::{Caching, Seat};
+use crate::coalesce::{Landing, Leader};
+use crate::event::Cached;
+use crate::exchange::answer::{AnswerBody, Passing, Sharing};
+use crate::exchange::feed::Feed;
+use crate::exchange::flow::{Flow, Keep, Whole};
+use crate::exchange::story::Told;
+use crate::exchange::{Answer, Exchange};
+use crate::store::{Body, Entry, Key, Variant};
+use crate::upstream::Caches;
+
+/// An answer of the upstream that goes to the client.
+struct Passed {
+    response: Response<()>,
+    named_by_connection: Vec<HeaderName>,
+    /// What was read of its body already.
+    prefix: Option<Bytes>,
+    verdict: Verdict,
+}
+
+impl Exchange<'_> {
+    /// The upstream's last answer is here. Answers what the client gets; none if the request has to be sent once more.
+    pub(in crate::exchange) async fn settle_with_cache(
+        &mut self,
+        prefix: Option<Bytes>,
+        verdict: Verdict,
+    ) -> Option<Answer> {
+        let (Some(mut caching), Some(mut response)) = (self.caching.take(), self.response.take()) else {
+            return Some(self.fail(verdict));
+        };
+        let upstream = self.upstream;
+        let Some(cache) = &upstream.cache else { return Some(self.fail(verdict)) };
+        let named_by_connection = self.take_over(&mut response);
+        let (status, headers) = (response.status(), response.headers());
+        self.make_untrue(&mut caching, status, headers).await;
+        let times = Times { requested: caching.requested, received: upstream.clock.wall() };
+        let named = self.with_names_of_clients(&caching, headers);
+        let received = Received { status, headers: named.as_ref().unwrap_or(headers), times };
+        let after = caching.after(&cache.policy, received);
+        let entry = caching.entry.clone().unwrap_or_default();
+        let passed = Passed { response, named_by_connection, prefix, verdict };
+        Some(match after {
+            After::PassOn(why) => self.pass_by(passed, caching, Some(why)),
+            After::Forget(indices) => {
+                cache.store.forget(&caching.key, &ids(&entry, indices));
+                self.pass_by(passed, caching, None)
+            }
+            After::Store { stored, replaces } => {
+                let replaces = ids(&entry, replaces);
+                self.pass_and_store(passed, caching, *stored, replaces)
+            }
+            After::Freshen { index, stored, reuse } => {
+                let variant = &entry.variants[index];
+                if stored.is_given_once() {
+                    cache.store.forget(&caching.key, &[variant.id]);
+                } else {
+                    cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch);
+                }
+                match caching.leader.take() {
+                    Some(leader) if caching.is_for_others(&cache.policy, &stored, times.received) => leader.stored(),
+                    // Each has to ask by itself, and that side by side.
+                    Some(leader) => leader.alone(),
+                    None => {}
+                }
+                let Some(reuse) = reuse else { return Some(self.pass_by(passed, caching, None)) };
+                self.put_back();
+                let told = CacheStatus {
+                    forward: Some(caching.forward()),
+                    forward_status: Some(status),
+                    stored: true,
+                    ttl: Some(reuse.ttl),
+                    ..CacheStatus::default()
+                };
+                let renewed = variant.with_head(*stored);
+                match self.answer_from(&caching.key, &renewed, &reuse, Cached::Revalidated, &told).await {
+                    Some(answer) => answer,
+                    None => return self.ask_again(caching),
+                }
+            }
+            After::Join { index, stored, reuse } => {
+                let part = Arc::clone(&entry.variants[index]);
+                match self.join(&mut caching, &part, *stored, &reuse, passed.response.headers()).await {
+                    Some(answer) => answer,
+                    None => return self.ask_again(caching),
+                }
+            }
+            After::AskAgain { forget } => {
+                cache.store.forget(&caching.key, &ids(&entry, forget));
+                return self.ask_again(caching);
+            }
+            After::Stale(reuse) => {
+                self.let_go();
+                if let Some(leader) = caching.leader.take() {
+                    leader.failed();
+                }
+                let told = CacheStatus {
+                    forward: Some(caching.forward()),
+                    forward_status: Some(status),
+                    ttl: Some(reuse.ttl),
+                    detail: reuse.stale,
+                    ..CacheStatus::default()
+                };
+                let stale = &entry.variants[reuse.index];
+                match self.answer_from(&caching.key, stale, &reuse, Cached::Stale, &told).await {
+                    Some(answer) => answer,
+                    None => return self.ask_again(caching),
+                }
+            }
+        })
+    }
+
+    /// The fields of an answer that is stored only if it is what a GET would get, as its `Content-Location` says: held against
+    /// what the client asked for.
+    fn with_names_of_clients(&self, caching: &Caching, headers: &HeaderMap) -> Option<HeaderMap> {
+        let is_named = caching.method == Method::POST && headers.contains_key(CONTENT_LOCATION);
+        is_named.then(|| {
+            let mut named = headers.clone();
+            self.upstream.as_clients_see(&mut named, self.base().unwrap_or(&super::untrue::NOBODY));
+            named
+        })
+    }
+
+    /// Passes an answer on that is not stored.
+    fn pass_by(&mut self, passed: Passed, mut caching: Box<Caching>, why: Option<NotStored>) -> Answer {
+        let status = passed.response.status();
+        if let Some(leader) = caching.leader.take() {
+            // A failure says nothing of the answers that will come.
+            if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+                leader.failed();
+            } else {
+                leader.alone();
+            }
+        }
+        let told = CacheStatus {
+            forward: Some(caching.forward()),
+            detail: why.map(Detail::NotStored),
+            ..CacheStatus::default()
+        };
+        self.pass(passed, &told, |feed, told| AnswerBody::Passing(Box::new(Passing::new(feed, told))))
+    }
+
+    /// Passes an answer on while it is stored, to all who wait for it.
+    fn pass_and_store(
+        &mut self,
+        passed: Passed,
+        mut caching: Box<Caching>,
+        stored: Stored,
+        replaces: Vec<u64>,
+    ) -> Answer {
+        let upstream = self.upstream;
+        let Some(cache) = &upstream.cache else { return self.fail(passed.verdict) };
+        let now = upstream.clock.wall();
+        let leader = caching.leader.take();
+        let may_be_shared = caching.is_for_others(&cache.policy, &stored, now);
+        let told = CacheStatus {
+            forward: Some(caching.forward()),
+            stored: true,
+            ttl: Some(stored.ttl(now)),
+            ..CacheStatus::default()
+        };
+        let stored = Arc::new(stored);
+        let keep = caching.keep(cache, &stored, replaces, leader.as_ref().map(Leader::landing));
+        self.pass(passed, &told, |feed, told| {
+            let (flow, reader) = Flow::new(feed, Some(keep));
+            match leader {
+                Some(leader) if may_be_shared => {
+                    leader.shared(move || Some(Seat { stored: Arc::clone(&stored), reader: flow.reader()? }));
+                }
+                Some(leader) => leader.alone(),
+                None => {}
+            }
+            AnswerBody::Sharing(Box::new(Sharing::new(reader, told)))
+        })
+    }
+
+    fn pass(&mut self, passed: Passed, cache: &CacheStatus, body: impl FnOnce(Feed, Told) -> AnswerBody) -> Answer {
+        let Passed { mut response, named_by_connection, prefix, verdict } = passed;
+        let (Some(conn), Some(turn)) = (self.conn.take(), self.turn.take()) else { return self.fail(verdict) };
+        self.story.cache = cache.forward.map(Cached::of);
+        let end = self.end(verdict);
+        self.log_end(&end);
+        let headers = response.headers_mut();
+        headers.append(CACHE_STATUS, cache.value());
+        self.lead_back(headers);
+        let feed = Feed::new(prefix, conn, turn, Arc::clone(self.upstream), named_by_connection);
+        self.begin(response, end, |told| body(feed, told))
+    }
+
+    /// The answer to what the upstream was asked about is of no use: the client's own question follows.
+    fn ask_again(&mut self, caching: Box<Caching>) -> Option<Answer> {
+        if self.conn.as_ref().is_some_and(|conn| conn.is_end_of_body()) {
+            self.put_back();
+        }
+        self.let_go();
+        self.caching = Some(caching);
+        self.ask_as_client();
+        None
+    }
+
+    /// Joins the part that comes to the one that is stored; none if it does not come whole.
+    async fn join(
+        &mut self,
+        caching: &mut Caching,
+        part: &Variant,
+        stored: Stored,
+        reuse: &Reuse,
+        answer: &HeaderMap,
+    ) -> Option<Answer> {
+        let cache = self.upstream.cache.as_ref()?;
+        let (Extent::Part(before), Body::Memory(held)) = (part.stored.extent, &part.body) else { return None };
+        let span = part_of_answer(answer)?.span;
+        let room = cache.policy.entry_bytes_max.checked_sub(held.len() as u64)?;
+        let rest = self.read_all(room).await.filter(|rest| rest.len() as u64 == span.length())?;
+        let body = joined(held, before.span, &rest, span)?;
+        self.put_back();
+        cache.store.put(&caching.key, stored.clone(), Body::Memory(body.clone()), &[part.id], caching.epoch);
+        if let Some(leader) = caching.leader.take() {
+            leader.stored();
+        }
+        let told = CacheStatus {
+            forward: Some(caching.forward()),
+            forward_status: Some(StatusCode::PARTIAL_CONTENT),
+            stored: true,
+            ttl: Some(reuse.ttl),
+            ..CacheStatus::default()
+        };
+        // What the store has made of it may be gone already.
+        let both = Variant::new(part.id, stored, Body::Memory(body));
+        self.answer_from(&caching.key, &both, reuse, Cached::Miss, &told).await
+    }
+
+    /// Reads a body to its end; none if that does not come in time, or is further than `room` bytes away. The head waits for
+    /// it, and so it has no more time than a head has.
+    async fn read_all(&mut self, room: u64) -> Option<Bytes> {
+        let mut read = BytesMut::new();
+        loop {
+            let idle = self.upstream.idle_timeout;
+            let patience = self.left().map_or(idle, |left| left.min(idle));
+            let conn = self.conn.as_mut()?;
+            let frame = poll_fn(|cx| conn.poll_body(cx));
+            match tokio::time::timeout(patience, frame).await {
+                Ok(None) => return Some(read.freeze()),
+                Ok(Some(Ok(frame))) => read.extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Err(_) | Ok(Some(Err(_))) => return None,
+            }
+            if read.len() as u64 > room {
+                return None;
+            }
+        }
+    }
+}
+
+impl Caching {
+    /// How a body that comes is kept, and put into the store when it is whole.
+    fn keep(
+        &self,
+        cache: &Caches,
+        stored: &Arc<Stored>,
+        replaces: Vec<u64>,
+        landing: Option<Landing<Key, Seat>>,
+    ) -> Keep {
+        let (store, key, stored, epoch) = (Arc::clone(&cache.store), self.key.clone(), Arc::clone(stored), self.epoch);
+        let spill = store.spill(&key, Stored::clone(&stored), &replaces, epoch);
+        let done = move |whole: Whole| {
+            let body = match whole {
+                Whole::Memory(body) => body,
+                Whole::Spilled(spill) => return spill.finish(),
+            };
+            let mut stored = Stored::clone(&stored);
+            if !stored.has_come_with(body.len() as u64) {
+                return;
+            }
+            // One that is out of date is refused by its epoch.
+            store.put(&key, stored, Body::Memory(body), &replaces, epoch);
+            drop(landing);
+        };
+        Keep {
+            entry_bytes_max: cache.policy.entry_bytes_max,
+            memory_bytes_max: cache.store.memory_body_max(),
+            budget: Arc::clone(cache.store.filling()),
+            spill: spill.map(|spill| Box::new(spill) as _),
+            done: Box::new(done),
+        }
+    }
+}
+
+/// The bytes of two parts that touch or overlap, each beginning where it says.
+fn joined(a: &Bytes, at: Span, b: &Bytes, b_at: Span) -> Option<Bytes> {
+    let (first, last) = (at.first.min(b_at.first), at.last.max(b_at.last));
+    let mut both = BytesMut::zeroed(usize::try_from(last - first + 1).ok()?);
+    for (part, at) in [(b, b_at), (a, at)] {
+        let from = (at.first - first) as usize;
+        both.get_mut(from..from + part.len())?.copy_from_slice(part);
+    }
+    Some(both.freeze())
+}
+
+fn ids(entry: &Entry, indices: impl IntoIterator<Item = usize>) -> Vec<u64> {
+    indices.into_iter().map(|index| entry.variants[index].id).collect()
+}

@@ -1,0 +1,410 @@
+//! Which entries outlive the process, and those that memory has no room for?
+//!
+//! A directory with an index (`index`), files for large bodies (`files`), and a thread that writes. Who serves only leaves a
+//! change in a line (`queue`) and reads on threads where blocking is allowed. What is read is verified, block by block; what
+//! is not as it was written is dropped.
+//!
+//! What a crash, at any instant, must not bring back is what was made untrue: such a removal is waited for until it is on
+//! the disk for good, and where it cannot be written, everything is thrown away, which needs no room. Losing what was stored
+//! in the last second is no harm.
+
+mod files;
+mod index;
+mod place;
+mod queue;
+mod record;
+mod spill;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use sopan_core::cache::Stored;
+use sopan_core::time::Instant;
+
+use super::entry::Variant;
+use super::key::{Key, Scope};
+use super::{CacheError, DiskSettings};
+use crate::clock::Clock;
+pub(crate) use files::BodyLost;
+use files::Files;
+use index::{Counts, Index, IndexError};
+use queue::{Queue, Waiter, What};
+pub(crate) use record::BLOCK;
+use record::Shape;
+use writer::Writer;
+
+/// Less is not worth its files, and too little to hold what is written between two syncs.
+pub(super) const BYTES_MIN: u64 = 16 << 20;
+/// Each body that is written while it comes has an open file.
+const SPILLING_MAX: usize = 64;
+/// What is wrong with single answers is told of this far apart.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// The disk's part of a cache.
+#[derive(Debug)]
+pub(super) struct Disk {
+    shared: Arc<Shared>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    directory: PathBuf,
+    /// Held as long as the directory is ours.
+    _lock: File,
+    bytes_max: u64,
+    clock: Clock,
+    /// None while it cannot be created.
+    index: RwLock<Option<Index>>,
+    files: Files,
+    queue: Queue,
+    /// How many answers there are for each key, by half of its digest: now and then it says that there are some where there
+    /// are none.
+    keys: Mutex<HashMap<u32, u32>>,
+    counts: Mutex<Counts>,
+    last_id: AtomicU64,
+    /// The disk takes no more for a while.
+    is_full: AtomicBool,
+    /// The index was found broken.
+    is_suspect: AtomicBool,
+    skipped: AtomicU64,
+    /// Bodies that are written while they come.
+    spilling: AtomicUsize,
+    warned: Mutex<Option<Instant>>,
+}
+
+/// A body that lies in a file.
+#[derive(Debug)]
+pub(crate) struct FileBody {
+    pub(super) id: u64,
+    pub(super) path: PathBuf,
+    shape: Shape,
+}
+
+/// An answer that was read from the disk.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) id: u64,
+    /// As [`Stored::encode`] has it.
+    pub(super) head: Vec<u8>,
+    pub(super) body: ReadBody,
+}
+
+#[derive(Debug)]
+pub(super) enum ReadBody {
+    Here(Bytes),
+    File(Arc<FileBody>),
+}
+
+/// How full the disk's part is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskUsage {
+    /// What answers take, about.
+    pub bytes: u64,
+    /// What they may take.
+    pub bytes_max: u64,
+    /// How many answers there are.
+    pub answers: u64,
+    /// How many were not stored there because the disk was full or too slow.
+    pub skipped: u64,
+}
+
+impl Disk {
+    pub(super) fn open(settings: &DiskSettings) -> Result<Self, CacheError> {
+        let shared = Arc::new(place::open(settings)?);
+        let thread = Arc::clone(&shared);
+        let writer = std::thread::Builder::new().name("cache".to_owned()).spawn(move || thread.write());
+        let failed = |error| CacheError::Directory { directory: settings.directory.clone(), error };
+        Ok(Self { shared, writer: Mutex::new(Some(writer.map_err(failed)?)) })
+    }
+
+    /// The largest id that an answer has.
+    pub(super) fn last_id(&self) -> u64 {
+        self.shared.last_id.load(Relaxed)
+    }
+
+    pub(super) fn usage(&self) -> DiskUsage {
+        let counts = *self.shared.counts.lock();
+        DiskUsage {
+            bytes: counts.bytes(),
+            bytes_max: self.shared.bytes_max,
+            answers: counts.answers,
+            skipped: self.shared.skipped.load(Relaxed),
+        }
+    }
+
+    /// Whether there may be answers for a key, now or soon.
+    pub(super) fn may_have(&self, key: &Key) -> bool {
+        self.shared.queue.is_pending(key) || self.shared.keys.lock().contains_key(&half(key.digest()))
+    }
+
+    /// Stores an answer in place of others; or not, if the disk does not keep up.
+    pub(super) fn put(&self, key: &Key, variant: &Arc<Variant>, replaces: Vec<u64>) -> bool {
+        let put = What::Put { key: key.clone(), variant: Arc::clone(variant), replaces: replaces.clone() };
+        let is_taken = !self.shared.is_full.load(Relaxed) && self.shared.queue.store(put);
+        if !is_taken {
+            self.shared.skipped.fetch_add(1, Relaxed);
+            self.remove(key, replaces);
+        }
+        is_taken
+    }
+
+    /// What writes the body of the answer with this id while it comes.
+    pub(super) fn spill(&self, id: u64) -> Spilling {
+        Spilling { shared: Arc::clone(&self.shared), id, length: 0, has_place: false, is_handed_on: false }
+    }
+
+    /// Stores an answer whose body was written while it came.
+    pub(super) fn put_spilled(&self, key: &Key, stored: Stored, mut body: Spilling, replaces: Vec<u64>) {
+        let put = What::PutSpilled {
+            key: key.clone(),
+            id: body.id,
+            stored: Box::new(stored),
+            length: body.length,
+            replaces: replaces.clone(),
+        };
+        body.is_handed_on = self.shared.queue.store(put);
+        if !body.is_handed_on {
+            self.shared.skipped.fetch_add(1, Relaxed);
+            self.remove(key, replaces);
+        }
+    }
+
+    pub(super) fn set_head(&self, key: &Key, id: u64, stored: Arc<Stored>) {
+        // With the head that it had it may be given to whom it is for no longer.
+        if !self.shared.queue.store(What::Head { key: key.clone(), id, stored }) {
+            self.remove(key, vec![id]);
+        }
+    }
+
+    pub(super) fn remove(&self, key: &Key, ids: Vec<u64>) {
+        if !ids.is_empty() && self.may_have(key) {
+            self.shared.queue.remove(What::Remove { key: key.clone(), ids }, None);
+        }
+    }
+
+    /// Removes all answers for a key. Nothing brings them back once the waiter has been told.
+    pub(super) fn forget(&self, key: &Key) -> Option<Removal> {
+        self.may_have(key).then(|| self.remove_for_good(What::Forget { key: key.clone() }))
+    }
+
+    pub(super) fn purge(&self, scope: Scope) -> Removal {
+        self.remove_for_good(What::Purge(scope))
+    }
+
+    fn remove_for_good(&self, what: What) -> Removal {
+        let waiter = Arc::new(Waiter::default());
+        self.shared.queue.remove(what, Some(Arc::clone(&waiter)));
+        Removal { waiter, shared: Arc::clone(&self.shared) }
+    }
+
+    /// What is needed to read the answers for a key.
+    pub(super) fn reading(&self, key: &Key) -> Reading {
+        Reading { shared: Arc::clone(&self.shared), key: key.clone() }
+    }
+
+    /// What was read turns out not to be what was written.
+    pub(super) fn warn_of_loss(&self, lost: &BodyLost) {
+        if let BodyLost::Broken(error) = lost {
+            self.shared.warn_of_loss(error);
+        }
+    }
+
+    /// Has everything on the disk, and takes no more. Blocks the thread.
+    pub(super) fn close(&self) {
+        self.shared.queue.close();
+        if let Some(writer) = self.writer.lock().take() {
+            // A panic was told of already.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A body that is written while it comes. It goes when this is dropped, unless its answer is stored before.
+#[derive(Debug)]
+pub(super) struct Spilling {
+    shared: Arc<Shared>,
+    id: u64,
+    pub(super) length: u64,
+    /// Whether it is one of the few that are written at the same time.
+    has_place: bool,
+    is_handed_on: bool,
+}
+
+impl Spilling {
+    /// Whether there was room for a piece.
+    pub(super) fn write(&mut self, piece: &Bytes) -> bool {
+        self.has_place = self.has_place || self.shared.take_place();
+        let put = What::Piece { id: self.id, is_first: self.length == 0, piece: piece.clone() };
+        let is_taken = self.has_place && self.shared.queue.store(put);
+        if is_taken {
+            self.length += piece.len() as u64;
+        }
+        is_taken
+    }
+}
+
+impl Drop for Spilling {
+    fn drop(&mut self) {
+        if self.has_place {
+            self.shared.spilling.fetch_sub(1, Relaxed);
+        }
+        if self.length > 0 && !self.is_handed_on {
+            self.shared.queue.remove(What::GiveUp { id: self.id }, None);
+        }
+    }
+}
+
+/// A removal that is under way.
+#[derive(Debug)]
+pub(super) struct Removal {
+    waiter: Arc<Waiter>,
+    shared: Arc<Shared>,
+}
+
+impl Removal {
+    /// Blocks the thread until it is on the disk for good, and says how many answers that were.
+    pub(super) fn wait(self) -> u64 {
+        self.waiter.wait().unwrap_or_else(|| {
+            self.shared.warn("what was removed may be there again if sopan is ended now: the disk takes too long");
+            0
+        })
+    }
+}
+
+/// Reads the answers for one key.
+#[derive(Debug)]
+pub(super) struct Reading {
+    shared: Arc<Shared>,
+    key: Key,
+}
+
+impl Reading {
+    /// Blocks the thread. The one stored first is at the beginning. None if it cannot be known what is there.
+    pub(super) fn read(self) -> Option<Vec<Read>> {
+        let Self { shared, key } = self;
+        if !shared.queue.wait_settled(&key) {
+            return None;
+        }
+        let read = shared.index.read().as_ref()?.read(&key);
+        let (found, broken) = match read {
+            Ok(read) => read,
+            Err(IndexError::Broken(_)) => {
+                // The writer sees to it.
+                shared.is_suspect.store(true, Relaxed);
+                shared.queue.remove(What::Remove { key, ids: Vec::new() }, None);
+                return None;
+            }
+            Err(error) => {
+                shared.warn(&format!("stored answers cannot be read: {error}"));
+                return None;
+            }
+        };
+        if !broken.is_empty() {
+            shared.warn_of_loss("its sum is another one");
+            shared.queue.remove(What::Remove { key, ids: broken }, None);
+        }
+        Some(found.into_iter().map(|found| shared.answer(found)).collect())
+    }
+}
+
+impl Shared {
+    /// Writes until it is closed. Should that fail for a mistake of ours, nobody waits for the thread, and what could not be
+    /// removed is not there for the next process.
+    fn write(&self) {
+        if catch_unwind(AssertUnwindSafe(|| Writer::new(self).run())).is_err() {
+            *self.index.write() = None;
+            // What is left to do is to warn, which a panic has done.
+            let _ = place::throw_away(&self.directory);
+            self.queue.abandon();
+        }
+    }
+
+    fn answer(&self, found: index::Found) -> Read {
+        let body = match found.body {
+            Some(body) => ReadBody::Here(body),
+            None => {
+                let path = self.files.path(found.id);
+                ReadBody::File(Arc::new(FileBody { id: found.id, path, shape: found.shape }))
+            }
+        };
+        Read { id: found.id, head: found.head, body }
+    }
+
+    fn take_place(&self) -> bool {
+        let take = |taken| (taken < SPILLING_MAX).then_some(taken + 1);
+        !self.is_full.load(Relaxed) && self.spilling.fetch_update(Relaxed, Relaxed, take).is_ok()
+    }
+
+    fn warn_of_loss(&self, error: &str) {
+        self.warn(&format!("a stored answer is not as it was written and is dropped: {error}"));
+    }
+
+    /// Tells of trouble, at most once a minute.
+    fn warn(&self, what: &str) {
+        let now = self.clock.now();
+        let mut warned = self.warned.lock();
+        if warned.is_none_or(|at| now.since(at) >= WARN_EVERY) {
+            *warned = Some(now);
+            drop(warned);
+            let directory = self.directory.display();
+            tracing::warn!(%directory, "the cache in {directory}: {what}");
+        }
+    }
+
+    fn note_keys(&self, added: &[u64], removed: &[u64]) {
+        let mut keys = self.keys.lock();
+        for digest in added {
+            *keys.entry(half(*digest)).or_default() += 1;
+        }
+        for digest in removed {
+            if let Some(count) = keys.get_mut(&half(*digest)) {
+                *count -= 1;
+                if *count == 0 {
+                    keys.remove(&half(*digest));
+                }
+            }
+        }
+    }
+}
+
+fn half(digest: u64) -> u32 {
+    (digest >> 32) as u32
+}
+
+impl FileBody {
+    pub(super) fn length(&self) -> u64 {
+        self.shape.length
+    }
+
+    /// What it takes in memory, without its bytes.
+    pub(super) fn weight(&self) -> usize {
+        self.shape.sums.len() * 4 + self.path.as_os_str().len() + 64
+    }
+
+    pub(super) fn open(&self) -> Result<File, BodyLost> {
+        files::open(&self.path, self.shape.length)
+    }
+
+    /// Whole blocks, verified. Blocks the thread.
+    pub(super) fn read(&self, file: &File, first: u64, count: u64) -> Result<Bytes, BodyLost> {
+        files::read(file, self.id, &self.shape, first, count)
+    }
+}

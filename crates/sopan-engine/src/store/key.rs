@@ -1,0 +1,191 @@
+//! By what are answers found?
+//!
+//! By the upstream and the target, byte for byte as the client sent it. Two spellings of one target are two keys: which of
+//! them an upstream takes for the same is its own affair. Under one name there may be another API after a restart, or the
+//! same behind another path, so where an upstream leads ([`Place`]) is part of the key as well. The hash is made once and
+//! keyed by chance, since clients choose targets.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher};
+use std::sync::{Arc, LazyLock};
+
+use sha2::{Digest as _, Sha256};
+use sopan_core::headers::redact_url;
+
+/// Between the upstream's name, the target and where that leads. Neither of the first two can have it: a target has no
+/// control characters, and a name from outside with one would only share its entries with another such.
+const SEPARATOR: u8 = 0;
+
+/// Where the targets of an upstream lead: a digest of its URL and of what is taken off before that, the same in every
+/// process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place([u8; 8]);
+
+impl Place {
+    pub(crate) fn new(url: &str, mount: &str) -> Self {
+        // Neither has a space.
+        let digest = Sha256::digest(format!("{url} {mount}"));
+        let mut place = [0; 8];
+        place.copy_from_slice(&digest[..8]);
+        Self(place)
+    }
+}
+
+/// An upstream's name, a target, and where that leads.
+#[derive(Clone)]
+pub(crate) struct Key {
+    hash: u64,
+    bytes: Arc<[u8]>,
+}
+
+impl Key {
+    pub(crate) fn new(upstream: &str, Place(place): Place, target: &str) -> Self {
+        let parts = [upstream.as_bytes(), &[SEPARATOR], target.as_bytes(), &[SEPARATOR], &place];
+        Self::from_bytes(parts.concat().into())
+    }
+
+    /// One that was written as [`as_bytes`](Self::as_bytes).
+    pub(super) fn from_bytes(bytes: Arc<[u8]>) -> Self {
+        static BY_CHANCE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Self { hash: BY_CHANCE.hash_one(&bytes[..]), bytes }
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The same for equal keys in one process, and in no other.
+    pub(super) fn digest(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.bytes == other.bytes
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = self.bytes.splitn(3, |byte| *byte == SEPARATOR).map(String::from_utf8_lossy);
+        let (upstream, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        write!(f, "Key({upstream} {})", redact_url(&target))
+    }
+}
+
+/// Takes the hash of a [`Key`] as it is.
+#[derive(Debug, Default)]
+pub(crate) struct AsIs(u64);
+
+/// A map by [`Key`].
+pub(crate) type ByKey = BuildHasherDefault<AsIs>;
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("a key writes its hash and nothing else");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// Which keys a purge is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Those of an upstream for this target, wherever that leads.
+    Url { upstream: String, target: String },
+    /// Those of an upstream whose path begins with this one, in whole segments.
+    Below { upstream: String, path: String },
+    /// All.
+    All,
+}
+
+impl Scope {
+    /// Whether a key with these bytes is one of them.
+    pub(super) fn holds(&self, key: &[u8]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Url { .. } => key.starts_with(&self.beginning()),
+            Self::Below { path, .. } => {
+                let Some(rest) = key.strip_prefix(&self.beginning()[..]) else { return false };
+                let ends = |next: &u8| [b'/', b'?', SEPARATOR].contains(next);
+                path.is_empty() || path.ends_with('/') || rest.first().is_none_or(ends)
+            }
+        }
+    }
+
+    /// With what the bytes of all these keys begin.
+    pub(super) fn beginning(&self) -> Vec<u8> {
+        match self {
+            Self::All => Vec::new(),
+            Self::Url { upstream, target } => {
+                [upstream.as_bytes(), &[SEPARATOR], target.as_bytes(), &[SEPARATOR]].concat()
+            }
+            Self::Below { upstream, path } => [upstream.as_bytes(), &[SEPARATOR], path.as_bytes()].concat(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(upstream: &str, target: &str) -> Key {
+        Key::new(upstream, Place::new("https://api.test", ""), target)
+    }
+
+    #[test]
+    fn another_api_under_the_same_name_has_keys_of_its_own() {
+        let places =
+            [("https://a.test", ""), ("https://b.test", ""), ("https://a.test/v2", ""), ("https://a.test", "/v2")];
+        let keys = places.map(|(url, mount)| Key::new("default", Place::new(url, mount), "/v2/orders"));
+        for (at, key) in keys.iter().enumerate() {
+            assert!(!keys[..at].contains(key), "{:?}", places[at]);
+            for (target, expected) in [("/v2/orders", true), ("/v2/order", false), ("/v2/orders?", false)] {
+                let scope = Scope::Url { upstream: "default".to_owned(), target: target.to_owned() };
+                assert_eq!(scope.holds(key.as_bytes()), expected, "{target}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_purge_goes_by_whole_segments_and_takes_any_query() {
+        for (path, target, expected) in [
+            ("/v1", "/v1", true),
+            ("/v1", "/v1/orders?page=2", true),
+            ("/v1", "/v1?key=abc", true),
+            ("/v1", "/v10", false),
+            ("/v1", "/v", false),
+            ("/v1", "/V1", false),
+            ("/v1/", "/v1/orders", true),
+            ("/v1/", "/v1", false),
+            ("/", "/anything", true),
+            ("", "/anything", true),
+        ] {
+            let scope = Scope::Below { upstream: "shop".to_owned(), path: path.to_owned() };
+            assert_eq!(scope.holds(key("shop", target).as_bytes()), expected, "{path} {target}");
+            assert!(!scope.holds(key("shop2", target).as_bytes()), "{path} {target}");
+        }
+        assert!(Scope::All.holds(key("shop", "/x").as_bytes()));
+    }
+
+    #[test]
+    fn a_key_shows_no_secret_of_its_target() {
+        assert_eq!(format!("{:?}", key("shop", "/v1?key=abc")), "Key(shop /v1?key=…)");
+    }
+}

@@ -235,6 +235,11 @@ impl Cache {
         &self.filling
     }
 
+    /// The largest body that is stored anywhere.
+    pub(crate) fn body_max(&self) -> u64 {
+        if self.disk.is_some() { u64::MAX } else { self.memory.body_max() }
+    }
+
     /// The largest body that lies in memory.
     pub(crate) fn memory_body_max(&self) -> u64 {
         self.memory.body_max()

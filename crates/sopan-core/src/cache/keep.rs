@@ -9,8 +9,8 @@
 use std::time::SystemTime;
 
 use http::header::{
-    AGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, DATE, ETAG, LAST_MODIFIED, RANGE, RETRY_AFTER,
-    SET_COOKIE,
+    ACCEPT, ACCEPT_LANGUAGE, AGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, DATE, ETAG,
+    LAST_MODIFIED, RANGE, RETRY_AFTER, SET_COOKIE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
@@ -39,10 +39,10 @@ impl Stored {
         }
         let directives = ResponseDirectives::read(received.headers, &policy.targeted);
         may_be_stored(asked, received, &directives)?;
-        let selecting = Selecting::of(received.headers, asked.headers);
+        let freshness = freshness(policy, asked, received, received.headers, &directives);
+        let selecting = chosen_by(freshness, received.headers, asked);
         let owner = owner(asked, &directives, &selecting)?;
         let extent = extent(asked, received)?;
-        let freshness = freshness(policy, asked, received, received.headers, &directives);
         is_useful(asked, received, &directives, freshness)?;
         if selecting.is_beyond_fields {
             return Err(NotStored::VaryStar);
@@ -51,7 +51,7 @@ impl Stored {
         if headers.contains_key(SET_COOKIE) && !policy.store_set_cookie {
             return Err(NotStored::SetCookie);
         }
-        if bytes(extent).is_some_and(|bytes| bytes > policy.entry_bytes_max) {
+        if extent.bytes().is_some_and(|bytes| bytes > policy.entry_bytes_max) {
             return Err(NotStored::TooLarge);
         }
         let status = if received.status == StatusCode::PARTIAL_CONTENT { StatusCode::OK } else { received.status };
@@ -82,7 +82,7 @@ impl Stored {
         }
         let directives = ResponseDirectives::read(&headers, &policy.targeted);
         let freshness = freshness(policy, asked, Received { status: self.status, ..received }, &headers, &directives);
-        let selecting = Selecting::of(&headers, asked.headers);
+        let selecting = chosen_by(freshness, &headers, asked);
         // One that does not say that it is for all is for whoever asked, whose fields it may have now.
         let is_for_one = is_about_all(&directives.private) || selecting.is_by_credential();
         let owner = self.owner.or(asked.owner.filter(|_| is_for_one || !may_be_shared(asked, &directives)));
@@ -212,11 +212,12 @@ pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn bytes(extent: Extent) -> Option<u64> {
-    match extent {
-        Extent::Whole(length) => length,
-        Extent::Part(part) => Some(part.span.length()),
-    }
+/// By what an answer was chosen. Who does not say how long it lasts does not say by what it was chosen either, most often: of
+/// what is stored only because the settings say so, the form and the language count in any case.
+fn chosen_by(freshness: Freshness, headers: &HeaderMap, asked: &Asked<'_>) -> Selecting {
+    const UNSAID: [HeaderName; 2] = [ACCEPT, ACCEPT_LANGUAGE];
+    let also: &[_] = if freshness.source == Source::Default { &UNSAID } else { &[] };
+    Selecting::also_of(also, headers, asked.headers)
 }
 
 /// How long it may be used; `headers` are those of `received`, or what an update made of them.

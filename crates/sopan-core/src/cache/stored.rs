@@ -100,6 +100,16 @@ pub enum Extent {
     Part(Part),
 }
 
+impl Extent {
+    /// How many bytes are held, as far as that is known.
+    pub fn bytes(self) -> Option<u64> {
+        match self {
+            Self::Whole(length) => length,
+            Self::Part(part) => Some(part.span.length()),
+        }
+    }
+}
+
 /// An answer in store, without its body.
 #[derive(Clone, PartialEq)]
 pub struct Stored {

@@ -286,6 +286,23 @@ fn ranges_in_a_row_become_one_answer() {
 }
 
 #[test]
+fn what_says_nothing_of_itself_is_for_who_wants_the_same_form() {
+    let policy = CachePolicy { default_ttl: Some(Duration::from_secs(60)), ..CachePolicy::default() };
+    Story::of(policy.clone())
+        .tell(0.0, "GET | accept: text/csv", "200", "send UriMiss → store")
+        .tell(1.0, "GET | accept: application/json", "200", "send VaryMiss → store")
+        .tell(2.0, "GET | accept: text/csv", "", "#0 whole, age 2, ttl 58")
+        .tell(3.0, "GET | accept: text/csv | accept-language: de", "200", "send VaryMiss → store");
+    let said = "200 | cache-control: max-age=60";
+    Story::of(policy).tell(0.0, "GET | accept: text/csv", said, "send UriMiss → store").tell(
+        1.0,
+        "GET | accept: application/json",
+        "",
+        "#0 whole, age 1, ttl 59",
+    );
+}
+
+#[test]
 fn what_is_for_one_client_is_for_nobody_else() {
     let fresh = "200 | cache-control: max-age=60";
     Story::of(CachePolicy::default())

@@ -58,13 +58,18 @@ impl Selecting {
     /// assert!(!selecting.is_for(&HeaderMap::new()));
     /// ```
     pub fn of(answer: &HeaderMap, request: &HeaderMap) -> Self {
+        Self::also_of(&[], answer, request)
+    }
+
+    /// The same, if it was chosen by these fields too, though it does not say so.
+    pub(super) fn also_of(also: &[HeaderName], answer: &HeaderMap, request: &HeaderMap) -> Self {
         let lines = answer.get_all(VARY).iter();
         let names = lines.flat_map(|line| members(line.as_bytes(), b','));
         // `*` is a token, and so would be the name of a field.
         let names = names.map(|name| HeaderName::from_bytes(name).ok().filter(|name| name.as_str() != "*"));
         // Many upstreams compress for who takes it, and forget to say so: who does not would get what it cannot read.
         let coded = answer.contains_key(CONTENT_ENCODING).then_some(Some(ACCEPT_ENCODING));
-        let names = names.chain(coded);
+        let names = names.chain(coded).chain(also.iter().cloned().map(Some));
         let Some(mut names) = names.collect::<Option<Vec<_>>>() else { return Self::beyond_fields() };
         names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();

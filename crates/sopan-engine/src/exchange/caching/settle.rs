@@ -166,10 +166,12 @@ impl Exchange<'_> {
         let now = upstream.clock.wall();
         let leader = caching.leader.take();
         let may_be_shared = caching.is_for_others(&cache.policy, &stored, now);
+        let is_too_large = stored.extent.bytes().is_some_and(|bytes| bytes > cache.store.body_max());
         let told = CacheStatus {
             forward: Some(caching.forward()),
-            stored: true,
-            ttl: Some(stored.ttl(now)),
+            stored: !is_too_large,
+            ttl: (!is_too_large).then(|| stored.ttl(now)),
+            detail: is_too_large.then_some(Detail::NotStored(NotStored::TooLarge)),
             ..CacheStatus::default()
         };
         let stored = Arc::new(stored);

@@ -158,6 +158,7 @@ fn how_long_an_answer_is_used_and_by_whom() {
             },
             "cache: is stored, for requests without a credential \
              (with one there may be another answer, and it says nothing of that)\n\
+             variant: for requests with the same accept, accept-language (Vary, RFC 9111 §4.1)\n\
              fresh: for 60 s (default-ttl of a rule of paths, since it says nothing itself)\n\
              age: 0 s as it comes (Date and Age, RFC 9111 §4.2.3)\n\
              then: for 60 s given without asking the API ()\n\

@@ -53,7 +53,7 @@ use crate::refusal::{Failure, Refusal};
 use crate::transport::Conn;
 use crate::upstream::Upstream;
 pub use answer::{AnswerBody, AnswerError};
-use caching::Caching;
+use caching::{Caching, Unsettled};
 use collect::Collector;
 pub use collect::Sink;
 use hop::Crossing;
@@ -171,7 +171,7 @@ enum Onward {
     Again(Again),
     GiveUp(Box<GivenUp>),
     /// It is the cache's turn.
-    Settle(Box<(Option<Bytes>, Verdict)>),
+    Settle(Box<Unsettled>),
 }
 
 /// What follows an answer.
@@ -219,7 +219,7 @@ impl<'a> Exchange<'a> {
             weight,
             interims,
             crossing,
-            arrival: upstream.next_arrival(),
+            arrival: 0,
             deadline: upstream.retry.total_timeout.map(|total| arrived.after(total)),
             backoff: Backoff::default(),
             story: Story::new(arrived),
@@ -242,7 +242,9 @@ impl<'a> Exchange<'a> {
         {
             return answer;
         }
-        if self.caching.as_ref().is_some_and(|caching| caching.is_to_wait())
+        // What is answered from store takes no number, which all workers count together.
+        self.arrival = self.upstream.next_arrival();
+        if self.has_to_wait()
             && let Some(answer) = Box::pin(self.before_sending()).await
         {
             return answer;
@@ -265,7 +267,10 @@ impl<'a> Exchange<'a> {
                 },
                 Attempt::Answered => match self.answered().await {
                     Answered::PassOn(prefix, verdict) if self.caching.is_some() => {
-                        Onward::Settle(Box::new((prefix, verdict)))
+                        match self.settle_at_once(prefix, verdict) {
+                            Ok(answer) => return answer,
+                            Err(unsettled) => Onward::Settle(unsettled),
+                        }
                     }
                     Answered::PassOn(prefix, verdict) => return self.pass_on(prefix, verdict),
                     Answered::Again(again) => Onward::Again(again),
@@ -276,7 +281,7 @@ impl<'a> Exchange<'a> {
             next = match onward {
                 Onward::Again(again) => Box::pin(self.wait(again)).await,
                 Onward::GiveUp(why) => return Box::pin(self.give_up(*why)).await,
-                Onward::Settle(last) => match Box::pin(self.settle_with_cache(last.0, last.1)).await {
+                Onward::Settle(unsettled) => match Box::pin(self.settle_with_cache(*unsettled)).await {
                     Some(answer) => return answer,
                     // It was asked for the store's sake, and of no use to the client.
                     None => Next { visit: Visit::Again, since: self.now(), fresh: false, is_paid_for: false },
@@ -326,13 +331,11 @@ impl<'a> Exchange<'a> {
             Ok(Some(uri)) => self.original = Some(Box::new(std::mem::replace(self.head.uri_mut(), uri))),
             Err(_) => return Err(Refusal::Unsupported("this request target")),
         }
-        self.head.headers_mut().insert(http::header::HOST, target.authority().clone());
         self.head_bytes = head_bytes(&self.head);
         if self.head_bytes > HEAD_BYTES_MAX {
             return Err(Refusal::HeadTooLarge { max: HEAD_BYTES_MAX });
         }
-        self.sign();
-        self.ask_about_stored();
+        self.dress();
         Ok(())
     }
 

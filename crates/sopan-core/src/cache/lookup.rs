@@ -9,10 +9,11 @@
 use std::time::SystemTime;
 
 use http::Method;
-use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::header::ETAG;
 
 use super::choose::{Choice, all, choose, completable, covering};
-use super::conditional::{Conditions, is_for_upstream};
+use super::conditional::Conditions;
+use super::marks::Marks;
 use super::range::Span;
 use super::shape::shape;
 use super::standing::{Judgement, Standing, is_fallback, judge};
@@ -165,7 +166,7 @@ fn passes_by(policy: &CachePolicy, asked: &Asked<'_>) -> Option<Forward> {
         Some(Forward::Bypass)
     } else if !is_answered {
         Some(Forward::Method)
-    } else if asked.has_body || is_for_upstream(asked.headers) {
+    } else if asked.has_body || asked.marks.has(Marks::FOR_UPSTREAM) {
         Some(Forward::Bypass)
     } else {
         None
@@ -228,10 +229,9 @@ pub(super) fn listed(asked: &Asked<'_>, stored: &[&Stored], index: usize) -> Vec
 /// Whether a request asks for all of an answer, and takes any that comes: nothing in it is about what the client has, or
 /// how old an answer may be.
 fn is_plain(asked: &Asked<'_>) -> bool {
-    let of_its_own = [RANGE, IF_RANGE, IF_NONE_MATCH, IF_MODIFIED_SINCE];
     let directives = &asked.directives;
     let is_particular = directives.no_cache || directives.max_age.is_some() || directives.min_fresh.is_some();
-    !is_particular && !of_its_own.iter().any(|name| asked.headers.contains_key(name))
+    !is_particular && !asked.marks.has(Marks::DISTINCTIVE)
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub struct Hop {
     /// By what name, and on which port, the client knows sopan: the value of its `Host`, if that is one. Links of the
     /// answer that point to the upstream are rewritten to it.
     pub base: Option<HeaderValue>,
+    /// Whether the door writes heads itself, and takes lines that are written already ([`Answer::lines`]) in place of fields.
+    pub takes_lines: bool,
 }
 
 /// A hop, and what came of the request there. In a box, since a hundred thousand exchanges may wait.

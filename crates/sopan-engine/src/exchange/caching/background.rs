@@ -9,7 +9,7 @@ use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use http_body::Body as _;
 use sopan_core::cache::conditional::Conditions;
 use sopan_core::cache::status::Forward;
-use sopan_core::cache::{Ask, Send};
+use sopan_core::cache::{Ask, Marks, Send};
 
 use super::Caching;
 use crate::body::Source;
@@ -26,7 +26,7 @@ impl Exchange<'_> {
     /// already. It takes a turn like any request, on behalf of this client.
     pub(super) fn ask_in_background(
         &self,
-        mut caching: Caching,
+        mut caching: Box<Caching>,
         entry: &Arc<Entry>,
         index: usize,
         conditions: Conditions,
@@ -40,22 +40,23 @@ impl Exchange<'_> {
             may_store: true,
         };
         let Ok(place) = Arc::clone(&cache.background).try_acquire_owned() else { return };
-        let Joined::Lead(leader) = cache.flights.join(caching.key.clone(), &caching.asked(), &sent) else { return };
-        for name in [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_RANGE, RANGE] {
-            caching.headers.remove(name);
-        }
+        let joined = self.with_asked(&caching, |asked| cache.flights.join(caching.key.clone(), asked, &sent));
+        let Joined::Lead(leader) = joined else { return };
         let mut request = Request::new(Source::Empty);
         *request.method_mut() = http::Method::GET;
         *request.uri_mut() = self.head.uri().clone();
         *request.version_mut() = self.head.version();
-        *request.headers_mut() = caching.headers.clone();
-        caching.method = http::Method::GET;
+        *request.headers_mut() = self.head.headers().clone();
+        for name in [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_RANGE, RANGE] {
+            request.headers_mut().remove(name);
+        }
+        caching.marks = Marks::of(request.headers());
         caching.entry = Some(Arc::clone(entry));
         caching.sent = Some(sent);
         caching.leader = Some(leader);
         let hop = self.hop().cloned();
         let inbound = Inbound { request, client: self.client, weight: self.weight, interims: None, hop };
-        let (upstream, caching) = (Arc::clone(self.upstream), Box::new(caching));
+        let upstream = Arc::clone(self.upstream);
         tokio::spawn(async move {
             ask(&upstream, inbound, caching).await;
             drop(place);

@@ -6,21 +6,16 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use sha2::{Digest as _, Sha256};
-use sopan_core::cache::Owner;
-use sopan_core::headers::is_secret;
+use sopan_core::cache::{Marks, Owner};
 
-/// A secret by its name that is none: it tells apart requests, not who sends them.
-const IDEMPOTENCY_KEY: HeaderName = super::super::IDEMPOTENCY_KEY;
-
-/// Whose a request is; none if it has nothing that is secret.
-pub(super) fn owner(headers: &HeaderMap) -> Option<Owner> {
-    let is_credential = |name: &HeaderName| is_secret(name) && *name != IDEMPOTENCY_KEY;
-    let mut names: Vec<_> = headers.keys().filter(|name| is_credential(name)).collect();
-    if names.is_empty() {
+/// Whose a request is that has fields of these kinds; none if it has nothing that is secret.
+pub(super) fn owner(headers: &HeaderMap, marks: Marks) -> Option<Owner> {
+    if !marks.has(Marks::SECRET) {
         return None;
     }
+    let mut names: Vec<_> = headers.keys().filter(|name| Marks::is_credential(name)).collect();
     // Two clients may send the same fields in another order.
     names.sort_unstable_by_key(|name| name.as_str());
     let mut digest = Sha256::new();
@@ -46,7 +41,7 @@ pub(super) fn in_lower_case(host: &[u8]) -> Cow<'_, [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderName, HeaderValue};
 
     use super::*;
 
@@ -55,7 +50,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        owner(&headers)
+        owner(&headers, Marks::of(&headers))
     }
 
     #[test]

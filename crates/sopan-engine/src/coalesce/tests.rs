@@ -60,7 +60,7 @@ impl Request {
             directives: RequestDirectives::default(),
             rule: None,
         };
-        let ask = self.ask.clone();
+        let ask = self.ask.clone().map(Box::new);
         let sent = Sent { forward: Forward::UriMiss, ask, fallback: None, is_sharable: true, may_store: true };
         air.join(key, &asked, &sent)
     }

@@ -99,7 +99,7 @@ impl Caching {
 
     /// What the upstream is asked about a stored answer, if it is.
     fn ask(&self) -> Option<&Ask> {
-        self.sent.as_ref()?.ask.as_ref()
+        self.sent.as_ref()?.ask.as_deref()
     }
 }
 
@@ -204,7 +204,7 @@ impl Exchange<'_> {
                 Joined::Alone => Led::Alone,
                 Joined::Follow(follower) => {
                     caching.has_followed = true;
-                    self.story.waiting_since = Some(upstream.clock.now());
+                    self.story.waits(upstream.clock.now());
                     let led = follower.wait(self.deadline).await;
                     self.waited(true);
                     led

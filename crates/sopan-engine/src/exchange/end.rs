@@ -193,7 +193,7 @@ impl Drop for Exchange<'_> {
     fn drop(&mut self) {
         self.refund_retry();
         // If it has not been told yet, the client has left: there was nobody to answer.
-        if self.story.sent.is_some() {
+        if self.story.is_asking() {
             self.upstream.observer.attempted(Attempted::Left);
         }
         let uri = self.original.as_deref().unwrap_or(self.head.uri());

@@ -34,14 +34,19 @@ pub struct Hop {
 pub(super) struct Crossing {
     hop: Hop,
     /// The answer, where sopan is the one who was asked.
-    own: Option<Response<Bytes>>,
+    own: Option<Box<Response<Bytes>>>,
 }
 
 impl Crossing {
     /// Looks at a request as it came. One that was to go no further is answered (`Max-Forwards`, RFC 9110 §7.6.2); for one
     /// that goes on that is counted down.
     pub(super) fn new(hop: Hop, request: &mut Parts) -> Self {
-        Self { hop, own: ends_here(request) }
+        Self { hop, own: ends_here(request).map(Box::new) }
+    }
+
+    /// By what name the client knows sopan.
+    pub(super) fn base(&self) -> Option<&HeaderValue> {
+        self.hop.base.as_ref()
     }
 }
 
@@ -74,7 +79,7 @@ impl Exchange<'_> {
 
     /// The answer of sopan's own, for a request that was to go no further.
     pub(super) fn answer_here(&mut self) -> Option<Answer> {
-        let response = self.crossing.as_mut()?.own.take()?;
+        let response = *self.crossing.as_mut()?.own.take()?;
         self.story.refused = Some(refusal::END_OF_THE_LINE);
         Some(self.finish(response.map(Some), End::Own))
     }
@@ -113,6 +118,6 @@ impl Exchange<'_> {
 
     /// By what name the client knows sopan.
     pub(super) fn base(&self) -> Option<&HeaderValue> {
-        self.crossing.as_deref()?.hop.base.as_ref()
+        self.crossing.as_deref()?.base()
     }
 }

@@ -20,12 +20,19 @@ pub(super) struct Story {
     pub(super) refused: Option<&'static str>,
     pub(super) observed: Option<Box<Observed>>,
     pub(super) cache: Option<Cached>,
-    /// Since when it waits, if it does.
-    pub(super) waiting_since: Option<Instant>,
-    /// When the request was sent whose answer it waits for.
-    pub(super) sent: Option<Instant>,
+    now: Now,
     status: Option<StatusCode>,
     is_told: bool,
+}
+
+/// What goes on.
+#[derive(Debug, Clone, Copy)]
+enum Now {
+    Between,
+    /// It waits, since then.
+    Waits(Instant),
+    /// The request was sent then, and its answer is waited for.
+    Asks(Instant),
 }
 
 /// Who is told a story, and the clock by which it ends.
@@ -63,24 +70,41 @@ impl Story {
             refused: None,
             observed: None,
             cache: None,
-            waiting_since: None,
-            sent: None,
+            now: Now::Between,
             status: None,
             is_told: false,
         }
     }
 
+    /// A wait begins.
+    pub(super) fn waits(&mut self, since: Instant) {
+        self.now = Now::Waits(since);
+    }
+
     /// A wait has ended; answers how long it was.
     pub(super) fn waited(&mut self, clock: Clock) -> Duration {
-        let waited = self.waiting_since.take().map_or(Duration::ZERO, |since| clock.now().since(since));
+        let Now::Waits(since) = self.now else { return Duration::ZERO };
+        let waited = clock.now().since(since);
         self.wait += waited;
+        self.now = Now::Between;
         waited
+    }
+
+    /// The request was sent.
+    pub(super) fn asks(&mut self, at: Instant) {
+        self.now = Now::Asks(at);
+    }
+
+    /// Whether the answer to it is waited for.
+    pub(super) fn is_asking(&self) -> bool {
+        matches!(self.now, Now::Asks(_))
     }
 
     /// An attempt has ended: there is an answer, or none will come.
     pub(super) fn heard(&mut self, clock: Clock) {
-        if let Some(sent) = self.sent.take() {
+        if let Now::Asks(sent) = self.now {
             self.upstream += clock.now().since(sent);
+            self.now = Now::Between;
         }
     }
 

@@ -34,7 +34,7 @@ impl Exchange<'_> {
         let Some(cache) = &self.upstream.cache else { return };
         let sent = Send {
             forward: Forward::Stale,
-            ask: Some(Ask { index, conditions, missing: None }),
+            ask: Some(Box::new(Ask { index, conditions, missing: None })),
             fallback: None,
             is_sharable: true,
             may_store: true,

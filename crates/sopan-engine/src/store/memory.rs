@@ -9,7 +9,8 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
 use super::entry::Entry;
-use super::key::{ByKey, Key};
+use super::key::{Key, Sought};
+use crate::digest::ByDigest;
 
 /// What a slot of the map and a key's own record take.
 const KEY_BYTES: u64 = 160;
@@ -31,7 +32,7 @@ impl Weighter<Key, Arc<Entry>> for ByBytes {
 
 #[derive(Debug)]
 pub(super) struct Memory {
-    map: Cache<Key, Arc<Entry>, ByBytes, ByKey>,
+    map: Cache<Key, Arc<Entry>, ByBytes, ByDigest>,
     bytes_max: u64,
 }
 
@@ -43,7 +44,7 @@ impl Memory {
             .weight_capacity(bytes_max)
             .build()
             .expect("both capacities are given");
-        let map = Cache::with_options(options, ByBytes, ByKey::default(), DefaultLifecycle::default());
+        let map = Cache::with_options(options, ByBytes, ByDigest::default(), DefaultLifecycle::default());
         Self { map, bytes_max }
     }
 
@@ -59,6 +60,10 @@ impl Memory {
 
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
         self.map.get(key)
+    }
+
+    pub(super) fn find(&self, sought: &Sought) -> Option<Arc<Entry>> {
+        self.map.get(sought)
     }
 
     /// The same, without counting as use.

@@ -124,6 +124,8 @@ fn of_several_the_most_recent_counts() {
     check_with(&policy, &[(0.0, "GET ann", &old), (2.0, "GET", &new)], 5.0, "GET ann", "#0 whole, age 5, ttl 55");
     let public = "200 | cache-control: max-age=60, public | date: {2}";
     check_with(&policy, &[(0.0, "GET ann", &old), (2.0, "GET", public)], 5.0, "GET ann", "#1 whole, age 3, ttl 57");
+    let public = "200 | cache-control: max-age=60, public | date: {0}";
+    check(&(0.0, "GET", public), &(2.0, "GET", &new), "#1 whole, age 3, ttl 57");
     // The most recent one counts also where it must be asked about and the other need not be.
     let stale = "200 | cache-control: no-cache | etag: \"b\" | date: {2}";
     check(&(0.0, "GET", &old), &(2.0, "GET", stale), "send Stale, asks #1 \"b\"");

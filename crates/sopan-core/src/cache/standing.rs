@@ -95,7 +95,9 @@ pub(super) fn judge(policy: &CachePolicy, asked: &Asked<'_>, stored: &Stored, st
         return Judgement::Ask(otherwise);
     }
     let is_within = |window: Option<u32>| window.is_some_and(|window| staleness <= seconds(window));
-    if !is_fresh && wish.is_met && is_within(stored.directives.stale_while_revalidate) {
+    // Who says how old an answer may be wants none that is stale (RFC 9111 §5.2.1.1).
+    let takes_stale = wish.is_met && asked.directives.max_age.is_none();
+    if !is_fresh && takes_stale && is_within(stored.directives.stale_while_revalidate) {
         return Judgement::UseAndAsk;
     }
     match wish.is_nearly_met {

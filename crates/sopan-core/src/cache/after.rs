@@ -219,7 +219,7 @@ impl Answered<'_> {
     /// 304
     fn not_modified(self) -> After {
         match &self.sent.ask {
-            Some(ask) if ask.missing.is_none() => self.confirmed(ask),
+            Some(ask) if ask.missing.is_none() && !ask.conditions.is_empty() => self.confirmed(ask),
             // Nobody has asked that.
             Some(ask) => self.is_no_use(ask),
             None => self.confirmed_to_the_client(),

@@ -73,6 +73,20 @@ fn a_304_to_several_says_which_one() {
 }
 
 #[test]
+fn a_304_that_nobody_asked_for_says_nothing() {
+    let policy = CachePolicy::default();
+    let kept = stored(&policy, 0.0, "GET", "200 | cache-control: max-age=10, stale-while-revalidate=90");
+    let (request, answer) = (request("GET"), answer("304"));
+    let asked = request.asked(&policy);
+    let Lookup::Reuse(reuse) = lookup(&policy, &asked, &[&kept], at(70.0)) else { panic!("it may be stale") };
+    // There is nothing to ask about it with, so that it is asked for anew in the background.
+    let ask = Some(Ask { index: 0, conditions: reuse.revalidate.unwrap(), missing: None });
+    let sent = Send { forward: Forward::Stale, ask, fallback: None, is_sharable: true, may_store: true };
+    let after = after_response(&policy, &asked, &sent, &[&kept], answer.received(70.0));
+    assert_eq!(tell_after(&after), "ask again, forget #0");
+}
+
+#[test]
 fn a_304_that_the_client_asked_for_is_passed_on() {
     let bare = "200 | cache-control: max-age=10";
     let policy = CachePolicy::default();

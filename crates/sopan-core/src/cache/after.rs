@@ -17,7 +17,7 @@ use super::choose::{all, choose};
 use super::conditional::{is_about, is_same_body};
 use super::keep::{content_length, held};
 use super::lookup::{Ask, Reuse, Send, listed, reuse};
-use super::range::{joined, part_of_answer};
+use super::range::{Part, joined, part_of_answer};
 use super::standing::{Lack, StandIn, Standing, may_stand_in};
 use super::status::Forward;
 use super::values::Tag;
@@ -265,8 +265,12 @@ impl Answered<'_> {
         if let Some(ask) = self.sent.missing() {
             return self.rest(ask).unwrap_or_else(|| self.is_no_use(ask));
         }
-        let is_of = |at: &usize| is_same_body(self.received.headers, &self.stored[*at].headers);
-        match choose(self.asked, self.stored).whole.filter(is_of) {
+        // What several parts come in says of itself what type it has, and not of the body that they are parts of.
+        let part = part_of_answer(self.received.headers);
+        let has = |whole: &Stored| {
+            is_same_body(self.received.headers, &whole.headers) && part.is_some_and(|part| fits(part, whole.extent))
+        };
+        match choose(self.asked, self.stored).whole.filter(|at| has(self.stored[*at])) {
             // What is stored has this part already.
             Some(index) if self.sent.may_store => self.pass_on_and_freshen(index),
             _ => self.keep(),
@@ -356,8 +360,14 @@ fn is_obsolete(new: &Stored, old: &Stored) -> bool {
             let apart = new_part.span.last < old_part.span.first || old_part.span.last < new_part.span.first;
             !apart || is_other_version(&new.headers, &old.headers)
         }
-        Extent::Whole(_) => is_other_version(&new.headers, &old.headers),
+        Extent::Whole(_) => is_other_version(&new.headers, &old.headers) || !fits(new_part, old.extent),
     }
+}
+
+/// Whether a part may be one of a whole that is as long as that.
+fn fits(part: Part, whole: Extent) -> bool {
+    let Extent::Whole(Some(length)) = whole else { return true };
+    part.span.last < length && part.complete.is_none_or(|complete| complete == length)
 }
 
 /// Whether two answers are known to be of different versions.

@@ -300,10 +300,32 @@ fn a_part_takes_the_place_of_what_it_has_or_contradicts() {
     }
     let bare = "200 | cache-control: max-age=10 | content-length: 99";
     check(bare, "GET | range: bytes=0-1", &part(r#""a""#, "0-1"), "store");
+    check(
+        bare,
+        "GET | range: bytes=0-1",
+        "206 | cache-control: max-age=10 | content-range: bytes 0-1/98",
+        "store for #0",
+    );
     let dated = "200 | cache-control: max-age=10 | last-modified: {-60}";
     let news = "206 | cache-control: max-age=10 | last-modified: {-30} | content-range: bytes 0-1/99";
     check(bare, "GET", &part("", "0-1"), "pass on, Part");
     check(dated, "GET | range: bytes=0-1", news, "store for #0");
+}
+
+#[test]
+fn a_part_of_what_is_there_confirms_it() {
+    for (answered, expected) in [
+        (r#"206 | etag: "a" | content-range: bytes 0-4/10"#, "freshen #0, pass on"),
+        (r#"206 | etag: "a" | content-range: bytes 0-4/*"#, "freshen #0, pass on"),
+        (r#"206 | etag: "b" | content-range: bytes 0-4/10"#, "store for #0"),
+        // A body of the same tag that is longer is another one all the same.
+        (r#"206 | etag: "a" | content-range: bytes 0-4/11"#, "store for #0"),
+        (r#"206 | etag: "a" | content-range: bytes 5-10/*"#, "store for #0"),
+        // What has several parts is of another type than the body, which would have it from now on.
+        (r#"206 | etag: "a" | content-type: multipart/byteranges; boundary=x"#, "pass on, Part"),
+    ] {
+        check(KEPT, "GET | range: bytes=0-4", answered, expected);
+    }
 }
 
 #[test]
@@ -369,6 +391,9 @@ fn a_stale_answer_is_better_than_none_within_limits() {
         (policy(60, 60), "stale-if-error=59", "", no_token, none),
         (policy(0, 60), "", "stale-if-error=60", no_token, late),
         (policy(0, 60), "", "stale-if-error=59", no_token, none),
+        (policy(60, 60), "", "stale-if-error=59", no_token, none),
+        (policy(0, 60), "stale-if-error=60", "stale-if-error=59", no_token, none),
+        (policy(0, 60), "stale-if-error=59", "stale-if-error=60", no_token, late),
         (policy(0, 60), "", "no-cache", disconnected, none),
         (policy(0, 60), "", "max-age=69", disconnected, none),
         (policy(0, 60), "", "max-age=70", disconnected, lost),

@@ -187,10 +187,10 @@ pub(super) enum StandIn {
     No,
 }
 
-/// For how long the answer, else the settings, or the client let it be used when there is an error (RFC 5861 §4).
+/// For how long the client, else the answer, else the settings let it be used when there is an error. What a client says of
+/// its own request is an upper limit (RFC 5861 §4), which nobody else raises.
 fn window(policy: &CachePolicy, stored: &Stored, tolerated: Option<Duration>) -> Duration {
-    let allowed = stored.directives.stale_if_error.map_or(policy.stale_if_error, seconds);
-    allowed.max(tolerated.unwrap_or_default())
+    tolerated.or(stored.directives.stale_if_error.map(seconds)).unwrap_or(policy.stale_if_error)
 }
 
 /// Whether an answer may ever be given where the upstream has failed: not if the client wants it confirmed, or its sender

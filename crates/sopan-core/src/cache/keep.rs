@@ -116,8 +116,17 @@ fn may_be_stored(asked: &Asked<'_>, received: Received<'_>, directives: &Respons
     if asked.directives.no_store {
         return Err(NotStored::RequestNoStore);
     }
-    let is_understood = !directives.must_understand || is_understood(received.status);
-    if is_never_stored(received) || !is_understood {
+    is_not_forbidden(received.status, received.headers, directives)
+}
+
+/// What an answer says of itself, whoever has asked.
+pub(super) fn is_not_forbidden(
+    status: StatusCode,
+    headers: &HeaderMap,
+    directives: &ResponseDirectives,
+) -> Result<(), NotStored> {
+    let is_understood = !directives.must_understand || is_understood(status);
+    if is_never_stored(status, headers) || !is_understood {
         return Err(NotStored::Status);
     }
     // Who knows what the status asks of a cache need not heed what is there for those who do not (RFC 9111 §5.2.2.3).
@@ -151,10 +160,10 @@ fn is_own_target(asked: &Asked<'_>, location: &[u8]) -> bool {
 /// 428, 429, 431 and 511 must not be (RFC 6585), 304 is none of its own. 401 and 407 ask for a secret, and whoever brings one
 /// may be given what was stored for those without; 412 and 416 are about conditions and ranges, which nothing distinguishes
 /// in store. A 503 with `Retry-After` says itself when it will not be true any more.
-fn is_never_stored(received: Received<'_>) -> bool {
-    match received.status.as_u16() {
+fn is_never_stored(status: StatusCode, headers: &HeaderMap) -> bool {
+    match status.as_u16() {
         100..=199 | 304 | 401 | 407 | 412 | 416 | 428 | 429 | 431 | 511 => true,
-        503 => received.headers.contains_key(RETRY_AFTER),
+        503 => headers.contains_key(RETRY_AFTER),
         _ => false,
     }
 }

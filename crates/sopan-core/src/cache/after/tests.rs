@@ -130,21 +130,26 @@ fn what_a_304_says_takes_the_place_of_what_was_said() {
 #[test]
 fn what_may_not_be_stored_any_more_is_given_once() {
     let policy = CachePolicy::default();
-    for (news, then) in [
-        ("no-store", "send UriMiss"),
-        ("private", "send UriMiss"),
-        (r#"max-age=9, private="vary""#, "send UriMiss"),
-        (r#"max-age=9, private="x""#, "#0 whole, age 1, ttl 8"),
-        ("max-age=9", "#0 whole, age 1, ttl 8"),
+    let failure = r#"503 | cache-control: max-age=10 | etag: "a""#;
+    let odd = r#"299 | cache-control: max-age=10 | etag: "a""#;
+    for (kept, news, then) in [
+        (KEPT, "cache-control: no-store", "send UriMiss"),
+        (KEPT, "cache-control: private", "send UriMiss"),
+        (KEPT, r#"cache-control: max-age=9, private="vary""#, "send UriMiss"),
+        (failure, "retry-after: 5", "send UriMiss"),
+        (odd, "cache-control: max-age=9, must-understand", "send UriMiss"),
+        (KEPT, r#"cache-control: max-age=9, private="x""#, "#0 whole, age 1, ttl 8"),
+        (KEPT, "cache-control: max-age=9", "#0 whole, age 1, ttl 8"),
     ] {
-        let answered = format!("304 | cache-control: {news}");
-        let After::Freshen { stored, reuse, .. } = after(&policy, &[("GET", KEPT)], 70.0, "GET", &answered) else {
+        let answered = format!("304 | {news}");
+        let After::Freshen { stored, reuse, .. } = after(&policy, &[("GET", kept)], 70.0, "GET", &answered) else {
             panic!("{news}")
         };
         assert!(reuse.is_some());
+        assert_eq!(stored.is_given_once(), then == "send UriMiss", "{news}");
         let request = request("GET");
         let found = lookup(&policy, &request.asked(&policy), &[&*stored], at(71.0));
-        assert_eq!(crate::cache::tests::tell_lookup(&found), then);
+        assert_eq!(crate::cache::tests::tell_lookup(&found), then, "{news}");
     }
     // One that was for all and is private now is for the one who asked.
     let answered = "304 | cache-control: private";

@@ -79,7 +79,7 @@ impl<'a> Driver<'a> {
                 let ask = Ask { index: reuse.index, conditions, missing: None };
                 let send = Send {
                     forward: Forward::Stale,
-                    ask: Some(ask),
+                    ask: Some(Box::new(ask)),
                     fallback: None,
                     is_sharable: false,
                     may_store: true,

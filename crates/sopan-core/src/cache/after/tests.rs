@@ -80,7 +80,7 @@ fn a_304_that_nobody_asked_for_says_nothing() {
     let asked = request.asked(&policy);
     let Lookup::Reuse(reuse) = lookup(&policy, &asked, &[&kept], at(70.0)) else { panic!("it may be stale") };
     // There is nothing to ask about it with, so that it is asked for anew in the background.
-    let ask = Some(Ask { index: 0, conditions: reuse.revalidate.unwrap(), missing: None });
+    let ask = Some(Box::new(Ask { index: 0, conditions: reuse.revalidate.unwrap(), missing: None }));
     let sent = Send { forward: Forward::Stale, ask, fallback: None, is_sharable: true, may_store: true };
     let after = after_response(&policy, &asked, &sent, &[&kept], answer.received(70.0));
     assert_eq!(tell_after(&after), "ask again, forget #0");

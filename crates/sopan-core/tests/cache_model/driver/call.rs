@@ -8,7 +8,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method};
 use sopan_core::cache::directives::RequestDirectives;
-use sopan_core::cache::{Asked, Extent, Owner, Reuse, Send, Shape, Stored, range};
+use sopan_core::cache::{Asked, Extent, Marks, Owner, Reuse, Send, Shape, Stored, range};
 use sopan_core::headers::is_credential;
 
 use super::Entry;
@@ -58,6 +58,7 @@ impl Call {
             target: &self.client.target,
             host: self.client.host.as_bytes(),
             headers: &self.client.headers,
+            marks: Marks::of(&self.client.headers),
             owner: self.owner,
             has_body: self.client.has_body,
             directives: RequestDirectives::read(&self.client.headers),

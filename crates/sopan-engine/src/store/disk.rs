@@ -12,6 +12,7 @@ mod files;
 mod index;
 mod place;
 mod queue;
+mod reading;
 mod record;
 mod spill;
 #[cfg(test)]
@@ -27,7 +28,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use sopan_core::cache::Stored;
 use sopan_core::time::Instant;
@@ -38,16 +38,17 @@ use super::{CacheError, DiskSettings};
 use crate::clock::Clock;
 pub(crate) use files::BodyLost;
 use files::Files;
-use index::{Counts, Index, IndexError};
+use index::{Counts, Index};
 use queue::{Queue, Waiter, What};
+pub(crate) use reading::FileBody;
+use reading::Reading;
+pub(super) use reading::{Read, ReadBody};
 pub(crate) use record::BLOCK;
-use record::Shape;
+pub(super) use spill::Spilling;
 use writer::Writer;
 
 /// Less is not worth its files, and too little to hold what is written between two syncs.
 pub(super) const BYTES_MIN: u64 = 16 << 20;
-/// Each body that is written while it comes has an open file.
-const SPILLING_MAX: usize = 64;
 /// What is wrong with single answers is told of this far apart.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
@@ -82,29 +83,6 @@ struct Shared {
     /// Bodies that are written while they come.
     spilling: AtomicUsize,
     warned: Mutex<Option<Instant>>,
-}
-
-/// A body that lies in a file.
-#[derive(Debug)]
-pub(crate) struct FileBody {
-    pub(super) id: u64,
-    pub(super) path: PathBuf,
-    shape: Shape,
-}
-
-/// An answer that was read from the disk.
-#[derive(Debug)]
-pub(super) struct Read {
-    pub(super) id: u64,
-    /// As [`Stored::encode`] has it.
-    pub(super) head: Vec<u8>,
-    pub(super) body: ReadBody,
-}
-
-#[derive(Debug)]
-pub(super) enum ReadBody {
-    Here(Bytes),
-    File(Arc<FileBody>),
 }
 
 /// How full the disk's part is.
@@ -162,7 +140,7 @@ impl Disk {
 
     /// What writes the body of the answer with this id while it comes.
     pub(super) fn spill(&self, id: u64) -> Spilling {
-        Spilling { shared: Arc::clone(&self.shared), id, length: 0, has_place: false, is_handed_on: false }
+        Spilling::new(&self.shared, id)
     }
 
     /// Stores an answer whose body was written while it came.
@@ -237,41 +215,6 @@ impl Drop for Disk {
     }
 }
 
-/// A body that is written while it comes. It goes when this is dropped, unless its answer is stored before.
-#[derive(Debug)]
-pub(super) struct Spilling {
-    shared: Arc<Shared>,
-    id: u64,
-    pub(super) length: u64,
-    /// Whether it is one of the few that are written at the same time.
-    has_place: bool,
-    is_handed_on: bool,
-}
-
-impl Spilling {
-    /// Whether there was room for a piece.
-    pub(super) fn write(&mut self, piece: &Bytes) -> bool {
-        self.has_place = self.has_place || self.shared.take_place();
-        let put = What::Piece { id: self.id, is_first: self.length == 0, piece: piece.clone() };
-        let is_taken = self.has_place && self.shared.queue.store(put);
-        if is_taken {
-            self.length += piece.len() as u64;
-        }
-        is_taken
-    }
-}
-
-impl Drop for Spilling {
-    fn drop(&mut self) {
-        if self.has_place {
-            self.shared.spilling.fetch_sub(1, Relaxed);
-        }
-        if self.length > 0 && !self.is_handed_on {
-            self.shared.queue.remove(What::GiveUp { id: self.id }, None);
-        }
-    }
-}
-
 /// A removal that is under way.
 #[derive(Debug)]
 pub(super) struct Removal {
@@ -289,42 +232,6 @@ impl Removal {
     }
 }
 
-/// Reads the answers for one key.
-#[derive(Debug)]
-pub(super) struct Reading {
-    shared: Arc<Shared>,
-    key: Key,
-}
-
-impl Reading {
-    /// Blocks the thread. The one stored first is at the beginning. None if it cannot be known what is there.
-    pub(super) fn read(self) -> Option<Vec<Read>> {
-        let Self { shared, key } = self;
-        if !shared.queue.wait_settled(&key) {
-            return None;
-        }
-        let read = shared.index.read().as_ref()?.read(&key);
-        let (found, broken) = match read {
-            Ok(read) => read,
-            Err(IndexError::Broken(_)) => {
-                // The writer sees to it.
-                shared.is_suspect.store(true, Relaxed);
-                shared.queue.remove(What::Remove { key, ids: Vec::new() }, None);
-                return None;
-            }
-            Err(error) => {
-                shared.warn(&format!("stored answers cannot be read: {error}"));
-                return None;
-            }
-        };
-        if !broken.is_empty() {
-            shared.warn_of_loss("its sum is another one");
-            shared.queue.remove(What::Remove { key, ids: broken }, None);
-        }
-        Some(found.into_iter().map(|found| shared.answer(found)).collect())
-    }
-}
-
 impl Shared {
     /// Writes until it is closed. Should that fail for a mistake of ours, nobody waits for the thread, and what could not be
     /// removed is not there for the next process.
@@ -335,22 +242,6 @@ impl Shared {
             let _ = place::throw_away(&self.directory);
             self.queue.abandon();
         }
-    }
-
-    fn answer(&self, found: index::Found) -> Read {
-        let body = match found.body {
-            Some(body) => ReadBody::Here(body),
-            None => {
-                let path = self.files.path(found.id);
-                ReadBody::File(Arc::new(FileBody { id: found.id, path, shape: found.shape }))
-            }
-        };
-        Read { id: found.id, head: found.head, body }
-    }
-
-    fn take_place(&self) -> bool {
-        let take = |taken| (taken < SPILLING_MAX).then_some(taken + 1);
-        !self.is_full.load(Relaxed) && self.spilling.fetch_update(Relaxed, Relaxed, take).is_ok()
     }
 
     fn warn_of_loss(&self, error: &str) {
@@ -387,24 +278,4 @@ impl Shared {
 
 fn half(digest: u64) -> u32 {
     (digest >> 32) as u32
-}
-
-impl FileBody {
-    pub(super) fn length(&self) -> u64 {
-        self.shape.length
-    }
-
-    /// What it takes in memory, without its bytes.
-    pub(super) fn weight(&self) -> usize {
-        self.shape.sums.len() * 4 + self.path.as_os_str().len() + 64
-    }
-
-    pub(super) fn open(&self) -> Result<File, BodyLost> {
-        files::open(&self.path, self.shape.length)
-    }
-
-    /// Whole blocks, verified. Blocks the thread.
-    pub(super) fn read(&self, file: &File, first: u64, count: u64) -> Result<Bytes, BodyLost> {
-        files::read(file, self.id, &self.shape, first, count)
-    }
 }

@@ -13,6 +13,7 @@ use sopan_core::cache::{Extent, Owner};
 use sopan_core::policy::CachePolicy;
 use tempfile::TempDir;
 
+use super::spill::SPILLING_MAX;
 use super::*;
 use crate::exchange::flow::Spill as _;
 use crate::store::tests::{body, stored, version, wait};

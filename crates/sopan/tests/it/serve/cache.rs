@@ -44,8 +44,8 @@ fn settings_say_what_is_stored() {
         ("/nothing", &["--cache-path /nothing default-ttl 10s"], 1),
         ("/fresh", &["--revalidate always"], 2),
         ("/fresh", &["--cache-path / revalidate always"], 2),
-        ("/fresh", &["--cache-entry-max 4"], 2),
-        ("/fresh", &["--cache-entry-max 5"], 1),
+        ("/fresh", &["--cache-entry-bytes-max 4"], 2),
+        ("/fresh", &["--cache-entry-bytes-max 5"], 1),
         ("/cookie", &[], 2),
         ("/cookie", &["--store-set-cookie on"], 1),
         ("/targeted", &[], 1),
@@ -230,7 +230,7 @@ fn a_large_body_goes_through_the_disk() {
     let sent = bytes::Bytes::from(body.clone());
     let upstream = Scripted::start(move |_| fresh().header("ETag", "\"a\"").body(sent.clone()));
     let cache_dir = format!("--cache-dir {}", directory.path().display());
-    let flags = ["--rate unlimited", "--cache-size 16MiB", "--cache-entry-max 32MiB", &cache_dir];
+    let flags = ["--rate unlimited", "--cache-size 16MiB", "--cache-entry-bytes-max 32MiB", &cache_dir];
     let mut proxy = Serve::start(&upstream.url(), &flags);
     for restarts in 0..2 {
         let whole = proxy.get("/large");

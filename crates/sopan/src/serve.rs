@@ -82,6 +82,9 @@ async fn serve(
     mut signals: Signals,
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
+    for config::Warned { setting, place, line } in &settings.warnings {
+        tracing::warn!(setting, place, "{line}");
+    }
     raise_open_files();
     outlive_full_files().context("signals cannot be listened to")?;
     let listener = bind(settings.listen).map_err(|error| cannot_listen("--listen", settings.listen, &error))?;

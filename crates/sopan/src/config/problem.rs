@@ -172,6 +172,24 @@ impl Wrong {
         told.join("\n")
     }
 
+    /// What may not be meant so, for the log.
+    pub(crate) fn warnings(&self) -> Vec<Warned> {
+        let warnings = self.problems.iter().filter(|problem| problem.severity == Severity::Warning);
+        warnings.take(SHOWN_MAX).map(|problem| self.in_a_line(problem)).collect()
+    }
+
+    fn in_a_line(&self, Problem { place, key, what, help, .. }: &Problem) -> Warned {
+        let help = help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
+        let (setting, place) = match place {
+            Place::File(span) => (key, format!("{}:{}", self.source.path, self.source.position(span.start).0)),
+            Place::Flag(flag) => (flag, String::new()),
+            Place::Default => (key, String::new()),
+        };
+        let named = [&*place, &**setting].into_iter().filter(|name| !name.is_empty());
+        let line = named.chain([&*format!("{what}{help}")]).collect::<Vec<_>>().join(": ");
+        Warned { setting: setting.clone(), place: Some(place).filter(|place| !place.is_empty()), line }
+    }
+
     fn one(&self, problem: &Problem, shown: &str, renderer: &Renderer) -> String {
         let Problem { severity, place, key, what, help, also } = problem;
         let what = &Printable(what).to_string();
@@ -217,6 +235,17 @@ impl Wrong {
         let counted: Vec<_> = counted.map(|(n, thing)| Counted(n, thing).to_string()).collect();
         format!("{path}: {}", counted.join(", "))
     }
+}
+
+/// A warning as a line of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Warned {
+    /// The key with all that is above it, or the flag.
+    pub(crate) setting: String,
+    /// The file and the line, where it stands in one.
+    pub(crate) place: Option<String>,
+    /// All of it.
+    pub(crate) line: String,
 }
 
 impl Display for Wrong {

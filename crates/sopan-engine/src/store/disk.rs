@@ -10,6 +10,7 @@
 
 mod files;
 mod index;
+mod own;
 mod place;
 mod queue;
 mod reading;
@@ -20,7 +21,7 @@ mod tests;
 mod writer;
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ use super::{CacheError, DiskSettings};
 use crate::clock::Clock;
 pub(crate) use files::BodyLost;
 use files::Files;
-use index::{Counts, Index};
+use index::{Counts, Index, IndexError};
+use place::Place;
 use queue::{Queue, Waiter, What};
 pub(crate) use reading::FileBody;
 use reading::Reading;
@@ -62,8 +64,7 @@ pub(super) struct Disk {
 #[derive(Debug)]
 struct Shared {
     directory: PathBuf,
-    /// Held as long as the directory is ours.
-    _lock: File,
+    place: Mutex<Place>,
     bytes_max: u64,
     clock: Clock,
     /// None while it cannot be created.
@@ -100,7 +101,7 @@ pub struct DiskUsage {
 
 impl Disk {
     pub(super) fn open(settings: &DiskSettings) -> Result<Self, CacheError> {
-        let shared = Arc::new(place::open(settings)?);
+        let shared = Arc::new(Shared::open(settings)?);
         let thread = Arc::clone(&shared);
         let writer = std::thread::Builder::new().name("cache".to_owned()).spawn(move || thread.write());
         let failed = |error| CacheError::Directory { directory: settings.directory.clone(), error };
@@ -233,6 +234,42 @@ impl Removal {
 }
 
 impl Shared {
+    fn open(settings: &DiskSettings) -> Result<Self, CacheError> {
+        let directory = settings.directory.clone();
+        if settings.bytes_max < BYTES_MIN {
+            return Err(CacheError::TooSmall { directory, bytes: settings.bytes_max });
+        }
+        let io_failed = |error| CacheError::Directory { directory: directory.clone(), error };
+        let failed = |error| match error {
+            IndexError::Taken => CacheError::Taken { directory: directory.clone() },
+            IndexError::Io(error) => io_failed(error),
+            IndexError::Broken(error) => io_failed(io::Error::other(error)),
+        };
+        let place = Place::take(&directory).map_err(failed)?;
+        let files = Files::open(place::bodies(&directory)).map_err(io_failed)?;
+        let (index, known) = place::read(&directory).map_err(failed)?;
+        files.sweep(|id| known.files.contains(&id)).map_err(io_failed)?;
+        let shared = Self {
+            place: Mutex::new(place),
+            bytes_max: settings.bytes_max,
+            clock: Clock::system(),
+            index: RwLock::new(Some(index)),
+            files,
+            queue: Queue::default(),
+            keys: Mutex::default(),
+            counts: Mutex::new(known.counts),
+            last_id: AtomicU64::new(known.last_id),
+            is_full: AtomicBool::new(false),
+            is_suspect: AtomicBool::new(false),
+            skipped: AtomicU64::new(0),
+            spilling: AtomicUsize::new(0),
+            warned: Mutex::default(),
+            directory,
+        };
+        shared.note_keys(&known.keys, &[]);
+        Ok(shared)
+    }
+
     /// Writes until it is closed. Should that fail for a mistake of ours, nobody waits for the thread, and what could not be
     /// removed is not there for the next process.
     fn write(&self) {

@@ -1,8 +1,9 @@
 mod crash;
+mod place;
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -214,60 +215,6 @@ fn what_was_made_untrue_or_replaced_does_not_come_back() {
     put(&cache, &key("/left"), "a", 4, 100_000);
     drop(cache);
     assert_eq!(versions(&open(&path), &key("/left")), [4]);
-}
-
-#[test]
-fn the_directory_is_for_one_process_and_no_other_user() {
-    let (dir, path) = place();
-    let cache = open(&path);
-    put(&cache, &key("/a"), "a", 1, 100_000);
-    let error = Cache::open(&settings(&path)).unwrap_err().to_string();
-    assert!(error.contains("is used by another sopan; stop that one") && error.contains(path.to_str().unwrap()));
-    drop(cache);
-    let mut all = vec![path.clone()];
-    while let Some(place) = all.pop() {
-        let found = fs::metadata(&place).unwrap();
-        let expected = if found.is_dir() { 0o700 } else { 0o600 };
-        assert_eq!(found.permissions().mode() & 0o777, expected, "{}", place.display());
-        if found.is_dir() {
-            all.extend(fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()));
-        }
-    }
-    let file = dir.path().join("file");
-    fs::write(&file, "x").unwrap();
-    for (directory, bytes_max, hint) in [
-        (file, 64 << 20, "cannot be used: File exists"),
-        (PathBuf::from("/proc/none"), 64 << 20, "name one that sopan may create and write"),
-        (path, 1000, "may take 1000 bytes, which is too little to work with; allow 16 MiB or more"),
-    ] {
-        let settings = CacheSettings { memory_bytes: 0, disk: Some(DiskSettings { directory, bytes_max }) };
-        let error = Cache::open(&settings).unwrap_err().to_string();
-        assert!(error.contains(hint), "{error}");
-    }
-}
-
-#[test]
-fn an_index_that_cannot_be_read_is_put_aside_and_other_files_are_left_alone() {
-    let (_dir, path) = place();
-    let cache = open(&path);
-    put(&cache, &key("/a"), "a", 1, 100_000);
-    drop(cache);
-    let index = path.join("sopan-cache.index");
-    let whole = fs::read(&index).unwrap();
-    let others = [path.join("notes"), path.join("sopan-cache.bodies/aa/notes"), path.join("sopan-cache.bodies/notes")];
-    fs::create_dir_all(others[1].parent().unwrap()).unwrap();
-    others.iter().for_each(|other| fs::write(other, "mine").unwrap());
-    let cut = &whole[..whole.len() / 2];
-    for broken in [&b"hello"[..], cut, &vec![b'x'; whole.len()]] {
-        fs::write(&index, broken).unwrap();
-        let cache = open(&path);
-        assert!(versions(&cache, &key("/a")).is_empty());
-        assert_eq!(fs::read(path.join("sopan-cache.index.broken")).unwrap(), broken);
-        assert!(put(&cache, &key("/a"), "a", 2, 100_000));
-        drop(cache);
-        assert_eq!(versions(&open(&path), &key("/a")), [2]);
-    }
-    others.iter().for_each(|other| assert_eq!(fs::read_to_string(other).unwrap(), "mine"));
 }
 
 #[test]

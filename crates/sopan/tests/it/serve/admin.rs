@@ -49,7 +49,10 @@ fn the_first_lines_name_what_is_in_force() {
     let [warned, first, second] =
         [0, 1, 2].map(|at| serde_json::from_str::<serde_json::Value>(&proxy.lines()[at]).unwrap());
     let said = warned["message"].as_str().unwrap();
-    assert!(said.starts_with("--rate: `10/s burst 5` is used with a burst of 1, since --headroom (9) leaves"), "{said}");
+    assert!(
+        said.starts_with("--rate: `10/s burst 5` is used with a burst of 1, since --headroom (9) leaves"),
+        "{said}"
+    );
     assert_eq!((&warned["level"], &warned["setting"]), (&"WARN".into(), &"--rate".into()));
     let names = ["upstream", "route", "url", "limits", "waiting_max", "wait_max", "max_retries", "breaker", "cache"];
     let expected = serde_json::json!([

@@ -80,6 +80,7 @@ struct Shared {
     is_full: AtomicBool,
     /// The index was found broken.
     is_suspect: AtomicBool,
+    evictions: AtomicU64,
     skipped: AtomicU64,
     /// Bodies that are written while they come.
     spilling: AtomicUsize,
@@ -91,12 +92,30 @@ struct Shared {
 pub struct DiskUsage {
     /// What answers take, about.
     pub bytes: u64,
-    /// What they may take.
+    /// What they may take: the rest of the bound is for what was removed and is not written over yet.
     pub bytes_max: u64,
+    /// For how many targets there are answers, about.
+    pub targets: u64,
     /// How many answers there are.
     pub answers: u64,
+    /// How many have gone to make room.
+    pub evictions: u64,
     /// How many were not stored there because the disk was full or too slow.
     pub skipped: u64,
+    /// Whether it is of use.
+    pub state: DiskState,
+}
+
+/// Whether a disk is of use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DiskState {
+    /// It takes answers and gives them.
+    #[default]
+    InUse,
+    /// It takes no more for a while, and gives those that it has.
+    Paused,
+    /// It has none, and takes none until it can be begun anew.
+    Lost,
 }
 
 impl Disk {
@@ -114,12 +133,21 @@ impl Disk {
     }
 
     pub(super) fn usage(&self) -> DiskUsage {
-        let counts = *self.shared.counts.lock();
+        let shared = &self.shared;
+        let counts = *shared.counts.lock();
         DiskUsage {
             bytes: counts.bytes(),
-            bytes_max: self.shared.bytes_max,
+            bytes_max: writer::room(shared.bytes_max),
+            targets: shared.keys.lock().len() as u64,
             answers: counts.answers,
-            skipped: self.shared.skipped.load(Relaxed),
+            evictions: shared.evictions.load(Relaxed),
+            skipped: shared.skipped.load(Relaxed),
+            state: match shared.index.try_read().is_some_and(|index| index.is_some()) {
+                true if shared.is_full.load(Relaxed) => DiskState::Paused,
+                true => DiskState::InUse,
+                // Or just being begun anew, which takes its time.
+                false => DiskState::Lost,
+            },
         }
     }
 
@@ -261,6 +289,7 @@ impl Shared {
             last_id: AtomicU64::new(known.last_id),
             is_full: AtomicBool::new(false),
             is_suspect: AtomicBool::new(false),
+            evictions: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             spilling: AtomicUsize::new(0),
             warned: Mutex::default(),

@@ -5,6 +5,7 @@
 //! are fixed here and by the settings; nothing that comes over a wire ever becomes one.
 
 mod observed;
+mod store;
 
 use std::array;
 use std::fmt;
@@ -22,9 +23,9 @@ use sopan_core::breaker::State;
 use sopan_core::bucket::Fill;
 use sopan_core::lane::Snapshot;
 use sopan_core::retry::Outcome;
-use sopan_engine::Upstream;
 use sopan_engine::event::{Attempted, Cached, Event, NO_UPSTREAM, Observer};
 use sopan_engine::refusal::REASONS;
+use sopan_engine::{Cache, Upstream};
 
 use crate::log::{self, AccessLog};
 use crate::version;
@@ -38,6 +39,7 @@ pub(crate) struct Metrics {
     /// What goes to no upstream.
     none: Arc<Tally>,
     lanes: Arc<[Shown]>,
+    cache: store::Watched,
 }
 
 /// What is counted of one upstream; also writes its access log, since both are told the same.
@@ -113,7 +115,9 @@ impl Metrics {
         register(&mut registry, &upstreams, &all);
         registry.register_collector(Box::new(observed::Shown::new(&upstreams)));
         registry.register_collector(Box::new(LaneCollector(Arc::clone(&lanes))));
-        Arc::new(Self { registry, upstreams, none, lanes })
+        let cache = store::Watched::default();
+        registry.register_collector(Box::new(cache.clone()));
+        Arc::new(Self { registry, upstreams, none, lanes, cache })
     }
 
     /// Who counts what becomes of exchanges with the upstream of this number.
@@ -135,6 +139,11 @@ impl Metrics {
         // A second one would be a mistake of ours that is not worth ending for.
         let first = self.lanes[number].lane.set(Watched { upstream, limits }).is_ok();
         debug_assert!(first, "an upstream is watched once");
+    }
+
+    /// Shows from now on how full the cache is, as long as it lives; once only.
+    pub(crate) fn watch_cache(&self, cache: &Arc<Cache>) {
+        self.cache.watch(Arc::downgrade(cache));
     }
 
     /// All of it as text.

@@ -413,10 +413,11 @@ fn it_keeps_within_its_bound_and_the_latest_stay() {
     let is_there = |i: u64| !versions(&cache, &key(&format!("/{i}"))).is_empty();
     assert!((1_950..2_000).all(is_there) && !(0..500).any(is_there));
     let usage = cache.usage().disk.unwrap();
-    assert!(usage.bytes > bytes_max / 2 && usage.bytes <= bytes_max && usage.skipped == 0, "{usage:?}");
+    assert!(usage.bytes > bytes_max / 2 && usage.bytes <= usage.bytes_max && usage.bytes_max < bytes_max, "{usage:?}");
+    assert_eq!((usage.skipped, usage.answers + usage.evictions, usage.targets), (0, 2_000, usage.answers));
     drop(cache);
-    let cache = open(&path);
-    assert_eq!(cache.usage().disk.unwrap().answers, usage.answers);
+    let again = open(&path).usage().disk.unwrap();
+    assert_eq!((again.answers, again.targets, again.evictions), (usage.answers, usage.answers, 0));
 }
 
 #[test]

@@ -89,6 +89,8 @@ impl<'a> Writer<'a> {
             // A file of the library never shrinks by itself.
             let directory = self.shared.directory.display();
             tracing::info!(%directory, "the cache in {directory} begins empty, since its index has outgrown its bound");
+            let gone = self.shared.counts.lock().answers;
+            self.shared.evictions.fetch_add(gone, Relaxed);
             self.begin_anew();
         }
         if self.paused_until.is_some_and(|until| until <= now) {
@@ -197,6 +199,7 @@ impl<'a> Writer<'a> {
 
     fn note(&mut self, applied: &Applied) {
         *self.shared.counts.lock() = applied.counts;
+        self.shared.evictions.fetch_add(applied.evicted, Relaxed);
         self.shared.note_keys(&applied.added, &applied.removed);
         self.unsynced.files.extend(&applied.files);
         if let Some(error) = &applied.trouble {
@@ -287,7 +290,7 @@ impl<'a> Writer<'a> {
 }
 
 /// What answers may take of all that the cache may take: the rest is for what was removed and is not yet written over.
-fn room(bytes_max: u64) -> u64 {
+pub(super) fn room(bytes_max: u64) -> u64 {
     bytes_max / 4 * 3
 }
 

@@ -201,9 +201,22 @@ fn a_restart_keeps_what_is_stored_and_one_directory_is_for_one_program() {
     let run = sopan(&["serve", "--listen", "127.0.0.1:0", "--admin", "off", "--upstream", &url, "--cache-dir", &dir]);
     assert_eq!(run.code, Some(2), "{run:?}");
     assert!(run.complained()[0].contains("is used by another sopan"), "{run:?}");
+    assert!(
+        proxy.logged("INFO")[0]
+            .ends_with(&format!("; cache 256MiB of memory, 1GiB in {dir}, which has 0 answers (0 bytes)"))
+    );
+    let disk = |proxy: &Serve, name: &str| proxy.metric(&format!("sopan_cache_{name}"));
+    until(|| (disk(&proxy, "entries{tier=\"disk\"}") == 2.0).then_some(()));
+    let bytes = disk(&proxy, "bytes{tier=\"disk\"}");
+    assert!((300_000.0..400_000.0).contains(&bytes), "{bytes}");
+    assert_eq!(disk(&proxy, "bytes_max{tier=\"memory\"}"), f64::from(256 << 20));
+    assert_eq!((disk(&proxy, "entries{tier=\"memory\"}"), disk(&proxy, "evictions_total{tier=\"disk\"}")), (2.0, 0.0));
+    assert_eq!((disk(&proxy, "disk{state=\"in_use\"}"), disk(&proxy, "disk{state=\"lost\"}")), (1.0, 0.0));
     proxy.program.signal("TERM");
     assert!(proxy.wait().0.success());
     let proxy = Serve::start(&upstream.url(), &flags);
+    let found = format!("in {dir}, which has 2 answers ({bytes} bytes)");
+    assert!(proxy.logged("INFO")[0].ends_with(&found), "{:?}", proxy.lines());
     let mut client = proxy.connect();
     let small = client.get("/small");
     assert_eq!((small.status(), small.text(), small.fields("x-line")), (200, "hello", vec!["1", "2"]));
@@ -219,6 +232,15 @@ fn a_restart_keeps_what_is_stored_and_one_directory_is_for_one_program() {
     let proxy = Serve::start(&upstream.url(), &[&flags[..], &["--cache-path /small bypass"]].concat());
     assert_eq!(proxy.get("/small").field("cache-status").map(|status| status.contains("hit")), Some(false));
     assert_eq!(upstream.arrivals(), 5);
+    drop(proxy);
+    // What cannot be read is told of once, and stops nobody.
+    std::fs::write(directory.path().join("cache/sopan-cache.index"), "broken").unwrap();
+    let proxy = Serve::start(&upstream.url(), &flags);
+    assert!(proxy.logged("INFO")[0].ends_with("which has 0 answers (0 bytes)"));
+    let warned = proxy.logged("WARN");
+    let [warned] = &warned[..] else { panic!("{warned:?}") };
+    assert!(warned.contains("its index is put aside as ") && warned.ends_with("and it begins empty"), "{warned}");
+    assert_eq!(proxy.get("/small").status(), 200);
 }
 
 /// It goes through the disk while it comes, and never through memory as a whole.

@@ -103,6 +103,7 @@ fn a_link_in_place_of_what_is_ours_is_not_followed() {
     // A folder, into which nothing is written; nor is anything else stored for a while.
     symlink(&elsewhere, bodies.join("03")).unwrap();
     assert!(put(3).0.is_none() && put(4).0.is_none());
+    assert_eq!(cache.usage().disk.unwrap().state, DiskState::Paused);
     assert!(is_untouched());
     check_body(&cache, &first, &load(&cache, &first).variants[0]);
 }
@@ -159,6 +160,7 @@ fn what_is_removed_while_it_is_used_is_made_anew() {
             let entry = load(&cache, &key(target));
             check_body(&cache, &key(target), &entry.variants[0]);
         }
+        assert_eq!(cache.usage().disk.unwrap().state, DiskState::InUse, "{what}");
         let [small_left, large_left] = left.map(|is_left| [1][..usize::from(is_left)].to_vec());
         assert_eq!(versions(&cache, &key("/small")), small_left, "{what}");
         let lost = read(&cache, &key("/large"), &large, 0..1);
@@ -192,6 +194,8 @@ fn where_it_cannot_be_made_anew_it_is_given_up_and_memory_goes_on() {
             }
         })
         .unwrap();
+    let usage = cache.usage().disk.unwrap();
+    assert_eq!((usage.state, usage.bytes, usage.targets), (DiskState::Lost, 0, 0));
     wait(cache.invalidate(&key("/a"), cache.epoch()));
     assert!(versions(&cache, &key("/a")).is_empty());
     assert_eq!(fs::read_to_string(&path).unwrap(), "a file");

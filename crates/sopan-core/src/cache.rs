@@ -24,6 +24,7 @@ mod codec;
 mod keep;
 mod list;
 mod lookup;
+mod marks;
 mod shape;
 mod standing;
 mod stored;
@@ -31,6 +32,7 @@ mod values;
 
 pub use after::{After, Failure, Received, after_failure, after_response};
 pub use lookup::{Ask, Lookup, Reuse, Send, Shape, lookup};
+pub use marks::Marks;
 pub use stored::{Asked, Extent, NotStored, Owner, Stored, Times};
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod budget;
 mod client;
 pub mod clock;
 mod coalesce;
+mod digest;
 mod dispatcher;
 mod error;
 pub mod event;

@@ -37,7 +37,7 @@ pub(crate) use entry::{Body, Entry, Variant};
 pub(crate) use epoch::Epoch;
 use epoch::Epochs;
 use key::Scope;
-pub(crate) use key::{Key, Place};
+pub(crate) use key::{Key, Place, Sought};
 use load::Loads;
 use memory::Memory;
 pub(crate) use read::BodyReader;
@@ -258,6 +258,11 @@ impl Cache {
         self.memory.get(key).filter(|entry| entry.is_whole)
     }
 
+    /// The same for one that is only looked for.
+    pub(crate) fn find(&self, sought: &Sought) -> Option<Arc<Entry>> {
+        self.memory.find(sought).filter(|entry| entry.is_whole)
+    }
+
     /// Stores an answer, in place of those with these ids, unless something made it untrue since it was asked for.
     pub(crate) fn put(&self, key: &Key, stored: Stored, body: Body, replaces: &[u64], since: Epoch) -> bool {
         let new = Variant::new(self.next_id(), stored, body);
@@ -362,7 +367,8 @@ impl Cache {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn may_be_on_disk(&self, key: &Key) -> bool {
+    /// Whether there may be answers for a key that have to be waited for.
+    pub(crate) fn may_be_on_disk(&self, key: &Key) -> bool {
         self.disk.as_ref().is_some_and(|disk| disk.may_have(key))
     }
 

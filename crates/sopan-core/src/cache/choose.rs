@@ -8,11 +8,12 @@
 //! ([`shape`](super::shape)).
 
 use http::Method;
-use http::header::{DATE, RANGE};
+use http::header::DATE;
 
 use super::conditional::is_same_body;
 use super::freshness::Source;
 use super::keep::is_for_all;
+use super::marks::Marks;
 use super::range::{Part, Span, if_range_holds, joined, wanted_of_part};
 use super::status::Forward;
 use super::{Asked, Extent, Stored};
@@ -99,7 +100,7 @@ pub(super) fn covering(asked: &Asked<'_>, stored: &[&Stored]) -> Option<usize> {
 /// What is asked for of a part, if that is in it: never all, which is no part.
 pub(super) fn part_wanted(asked: &Asked<'_>, stored: &Stored) -> Option<Span> {
     let Extent::Part(part) = stored.extent else { return None };
-    let span = wanted(asked, stored, part).filter(|_| asked.headers.contains_key(RANGE))?;
+    let span = wanted(asked, stored, part).filter(|_| asked.marks.has(Marks::RANGE))?;
     part.span.contains(span).then_some(span)
 }
 
@@ -109,7 +110,7 @@ fn wanted(asked: &Asked<'_>, stored: &Stored, part: Part) -> Option<Span> {
     if asked.method != Method::GET {
         return None;
     }
-    match asked.headers.contains_key(RANGE) {
+    match asked.marks.has(Marks::RANGE) {
         true if if_range_holds(asked.headers, &stored.headers) => wanted_of_part(asked.headers, part.complete),
         true => None,
         false => Some(Span { first: 0, last: part.complete?.checked_sub(1)? }),

@@ -8,8 +8,8 @@
 //! a HEAD, is held against conditions (RFC 9110 §13.2.1).
 
 use http::header::{
-    AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
-    IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
+    AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED,
+    RANGE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -49,11 +49,6 @@ pub fn is_not_modified(request: &HeaderMap, stored: &HeaderMap) -> bool {
     let dates = Dates::of(stored);
     let changed = if stored.contains_key(LAST_MODIFIED) { dates.modified } else { dates.made };
     matches!((changed, dates.read(since)), (Some(changed), Some(since)) if changed <= since)
-}
-
-/// Whether a request has conditions that only the upstream can judge: `If-Match`, `If-Unmodified-Since`.
-pub fn is_for_upstream(request: &HeaderMap) -> bool {
-    request.contains_key(IF_MATCH) || request.contains_key(IF_UNMODIFIED_SINCE)
 }
 
 /// What the upstream is asked with, whether answers in store are still good.

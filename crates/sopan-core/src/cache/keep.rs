@@ -6,11 +6,11 @@
 //!
 //! Left to others: what becomes of answers that are in store already ([`after`](super::after)), and of bodies.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::header::{
-    ACCEPT, ACCEPT_LANGUAGE, AGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, DATE, ETAG,
-    LAST_MODIFIED, RANGE, RETRY_AFTER, SET_COOKIE,
+    ACCEPT, ACCEPT_LANGUAGE, AGE, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, DATE, ETAG, EXPIRES,
+    LAST_MODIFIED, RETRY_AFTER, SET_COOKIE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
@@ -20,11 +20,11 @@ use super::after::Received;
 use super::conditional::updated;
 use super::directives::{ResponseDirectives, Scope};
 use super::freshness::{Freshness, Source, is_guessable};
+use super::marks::Marks;
 use super::range::{Part, part_of_answer};
 use super::standing::{asks_each_time, is_about_all};
 use super::vary::Selecting;
 use super::{Asked, Extent, NotStored, Owner, Stored};
-use crate::headers::is_credential;
 use crate::hints::http_date::unix_seconds;
 use crate::policy::{CachePolicy, PathTreatment};
 
@@ -37,8 +37,16 @@ impl Stored {
         if !policy.on || asked.rule == Some(PathTreatment::Bypass) || asked.has_body && asked.method == Method::GET {
             return Err(NotStored::Bypass);
         }
-        let directives = ResponseDirectives::read(received.headers, &policy.targeted);
+        let says_nothing = says_nothing(policy, received.headers);
+        let directives = match says_nothing {
+            true => ResponseDirectives::default(),
+            false => ResponseDirectives::read(received.headers, &policy.targeted),
+        };
         may_be_stored(asked, received, &directives)?;
+        let is_part = received.status == StatusCode::PARTIAL_CONTENT;
+        if says_nothing && !is_part && default_ttl(policy, asked).is_none() {
+            return Err(NotStored::NoLifetime);
+        }
         let freshness = freshness(policy, asked, received, received.headers, &directives);
         let selecting = chosen_by(freshness, received.headers, asked);
         let owner = owner(asked, &directives, &selecting)?;
@@ -176,10 +184,7 @@ fn owner(
 /// `must-revalidate` says so where the secret is an `Authorization`; of cookies and keys of any other kind the RFC does not
 /// speak.
 fn may_be_shared(asked: &Asked<'_>, directives: &ResponseDirectives) -> bool {
-    let is_authorization = || {
-        let mut credentials = asked.headers.keys().filter(|name| is_credential(name));
-        asked.headers.contains_key(AUTHORIZATION) && credentials.all(|name| name == AUTHORIZATION)
-    };
+    let is_authorization = || asked.marks.has(Marks::AUTHORIZATION) && !asked.marks.has(Marks::OTHER_CREDENTIAL);
     directives.public || directives.s_maxage.is_some() || directives.must_revalidate && is_authorization()
 }
 
@@ -191,7 +196,7 @@ pub(super) fn is_for_all(directives: &ResponseDirectives) -> bool {
 /// How much of its body comes. A part must be one that was asked for: else it would be taken for one that was not.
 fn extent(asked: &Asked<'_>, received: Received<'_>) -> Result<Extent, NotStored> {
     match received.status {
-        StatusCode::PARTIAL_CONTENT if !asked.headers.contains_key(RANGE) => Err(NotStored::Part),
+        StatusCode::PARTIAL_CONTENT if !asked.marks.has(Marks::RANGE) => Err(NotStored::Part),
         StatusCode::PARTIAL_CONTENT => part_of_answer(received.headers).map(held).ok_or(NotStored::Part),
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT => Ok(Extent::Whole(Some(0))),
         _ => Ok(Extent::Whole(content_length(received.headers))),
@@ -228,11 +233,23 @@ fn freshness(
     headers: &HeaderMap,
     directives: &ResponseDirectives,
 ) -> Freshness {
-    let default = match asked.rule {
+    Freshness::of(received.status, headers, directives, received.times, default_ttl(policy, asked))
+}
+
+fn default_ttl(policy: &CachePolicy, asked: &Asked<'_>) -> Option<Duration> {
+    match asked.rule {
         Some(PathTreatment::DefaultTtl(ttl)) => Some(ttl),
         _ => policy.default_ttl,
+    }
+}
+
+/// Whether an answer has no field that says how long it may be used, or by which it could be asked about: so are most of an
+/// API that does not think of caches, and one look at each name tells.
+fn says_nothing(policy: &CachePolicy, headers: &HeaderMap) -> bool {
+    let says_something = |name: &HeaderName| {
+        matches!(*name, CACHE_CONTROL | EXPIRES | ETAG | LAST_MODIFIED) || policy.targeted.contains(name)
     };
-    Freshness::of(received.status, headers, directives, received.times, default)
+    !headers.keys().any(says_something)
 }
 
 /// Whether an answer can ever be used: unasked, or after it was asked about. And whether it may be, which is the last point

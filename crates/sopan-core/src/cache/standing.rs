@@ -29,9 +29,12 @@ pub(super) struct Standing {
 
 impl Standing {
     pub(super) fn of(stored: &Stored, now: SystemTime) -> Self {
-        let ahead = stored.times.received.duration_since(now).unwrap_or_default();
+        let (since, ahead) = match now.duration_since(stored.times.received) {
+            Ok(since) => (since, Duration::ZERO),
+            Err(ahead) => (Duration::ZERO, ahead.duration()),
+        };
         Self {
-            age: stored.freshness.age(stored.times, now),
+            age: stored.freshness.age_after(since),
             lifetime: stored.freshness.lifetime,
             is_age_known: ahead <= CLOCK_STEP_MAX,
         }

@@ -10,6 +10,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::directives::{RequestDirectives, ResponseDirectives};
 use super::freshness::Freshness;
+use super::marks::Marks;
 use super::range::Part;
 use super::standing::Standing;
 use super::standing::is_about_all;
@@ -38,6 +39,8 @@ pub struct Asked<'a> {
     pub host: &'a [u8],
     /// Its fields.
     pub headers: &'a HeaderMap,
+    /// Which of them matter here.
+    pub marks: Marks,
     /// Whose it is, if it has a field that is a secret: `Authorization`, `Cookie`, an API key.
     pub owner: Option<Owner>,
     /// Whether it has a body.
@@ -58,22 +61,25 @@ impl<'a> Asked<'a> {
         host: &'a [u8],
         headers: &'a HeaderMap,
     ) -> Self {
-        let path = target.split_once('?').map_or(target, |(path, _)| path);
-        let directives = RequestDirectives::read(headers);
-        let rule = policy.rule(path);
-        Self { method, target, host, headers, owner: None, has_body: false, directives, rule }
+        let marks = Marks::of(headers);
+        let directives =
+            if marks.has(Marks::DIRECTIVES) { RequestDirectives::read(headers) } else { RequestDirectives::default() };
+        let path = || target.split_once('?').map_or(target, |(path, _)| path);
+        let rule = if policy.paths.is_empty() { None } else { policy.rule(path()) };
+        Self { method, target, host, headers, marks, owner: None, has_body: false, directives, rule }
     }
 }
 
 /// Shows no secret.
 impl fmt::Debug for Asked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, target, host, headers, owner, has_body, directives, rule } = self;
+        let Self { method, target, host, headers, marks, owner, has_body, directives, rule } = self;
         f.debug_struct("Asked")
             .field("method", method)
             .field("target", &redact_url(target))
             .field("host", &String::from_utf8_lossy(host))
             .field("headers", &Shown(headers))
+            .field("marks", marks)
             .field("owner", owner)
             .field("has_body", has_body)
             .field("directives", directives)

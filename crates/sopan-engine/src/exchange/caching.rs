@@ -2,11 +2,12 @@
 //!
 //! What is decided, whether an answer in store will do, how the upstream is asked, what becomes of its answer, is decided
 //! in `sopan_core::cache`; here it is done. A fresh hit is answered on the spot, without a task, a wait or a token
-//! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on, in which what the client asked is kept as it was,
-//! since the head is changed on its way to the upstream. How an answer is made of what is stored is in `reuse`, what becomes
+//! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on. The head is changed on its way to the upstream,
+//! and made again what the client sent when there is an answer to be held against it, by `own`. How an answer is made of what is stored is in `reuse`, what becomes
 //! of the upstream's in `settle`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
 
 pub(crate) mod background;
+mod own;
 mod reuse;
 mod settle;
 mod untrue;
@@ -15,16 +16,17 @@ mod whose;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, UPGRADE};
+use http::HeaderValue;
+use http::header::{ETAG, IF_RANGE, RANGE};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use sopan_core::cache::directives::RequestDirectives;
 use sopan_core::cache::invalidate::invalidates;
 use sopan_core::cache::range::Span;
 use sopan_core::cache::status::{CacheStatus, Forward};
 use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{
-    After, Ask, Asked, Failure, Lookup, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
+    After, Ask, Asked, Failure, Lookup, Marks, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
     after_response, lookup,
 };
 use sopan_core::policy::{CachePolicy, PathTreatment};
@@ -37,7 +39,9 @@ use crate::coalesce::{Joined, Leader, Led};
 use crate::event::{Cached, Observed};
 use crate::exchange::flow::Reader;
 use crate::refusal::Refusal;
-use crate::store::{self, Entry, Epoch, Key};
+use crate::store::{self, Entry, Epoch, Key, Sought};
+use own::Own;
+pub(super) use settle::Unsettled;
 
 /// How often a request looks anew because another has changed what is stored, before it goes on its own.
 const LOOKS_MAX: usize = 4;
@@ -45,15 +49,14 @@ const LOOKS_MAX: usize = 4;
 /// What the cache knows of an exchange that was not answered from store on the spot.
 pub(super) struct Caching {
     key: Key,
-    /// What the client asked, as it asked.
-    method: Method,
-    target: Box<str>,
-    host: Box<[u8]>,
-    headers: HeaderMap,
+    /// What the client asked, beside what the head says: see [`Exchange::with_asked`].
+    marks: Marks,
     owner: Option<Owner>,
     has_body: bool,
     directives: RequestDirectives,
     rule: Option<PathTreatment>,
+    /// What the client has sent of that which the head has changed in; none while it is as the client sent it.
+    own: Option<Own>,
     /// What was stored when that was looked at last.
     entry: Option<Arc<Entry>>,
     /// How it goes to the upstream; none if it wants an answer from store or none.
@@ -74,18 +77,16 @@ pub(super) struct Caching {
 }
 
 impl Caching {
-    fn new(key: &Key, asked: &Asked<'_>, epoch: Epoch, now: SystemTime) -> Self {
-        let Asked { method, target, host, headers, owner, has_body, directives, rule } = *asked;
+    fn new(key: Key, asked: &Asked<'_>, epoch: Epoch, now: SystemTime) -> Self {
+        let Asked { marks, owner, has_body, directives, rule, .. } = *asked;
         Self {
-            key: key.clone(),
-            method: method.clone(),
-            target: target.into(),
-            host: host.into(),
-            headers: headers.clone(),
+            key,
+            marks,
             owner,
             has_body,
             directives,
             rule,
+            own: None,
             entry: None,
             sent: None,
             requested: now,
@@ -98,38 +99,10 @@ impl Caching {
         }
     }
 
-    fn asked(&self) -> Asked<'_> {
-        Asked {
-            method: &self.method,
-            target: &self.target,
-            host: &self.host,
-            headers: &self.headers,
-            owner: self.owner,
-            has_body: self.has_body,
-            directives: self.directives,
-            rule: self.rule,
-        }
-    }
-
-    /// Whether something is to be looked at or waited for before it goes to the upstream.
-    pub(super) fn is_to_wait(&self) -> bool {
-        self.leader.is_none()
-    }
-
-    /// Whether it may have changed something at the upstream, which nobody has told.
-    pub(super) fn may_have_written(&self) -> bool {
-        (self.is_out || self.is_in_doubt) && invalidates(&self.method, StatusCode::OK)
-    }
-
     /// What follows from the upstream's answer.
-    fn after(&self, policy: &CachePolicy, received: Received<'_>) -> After {
+    fn after(&self, asked: &Asked<'_>, policy: &CachePolicy, received: Received<'_>) -> After {
         let Some(sent) = &self.sent else { return After::PassOn(NotStored::Bypass) };
-        with_stored(self.entry.as_deref(), |stored| after_response(policy, &self.asked(), sent, stored, received))
-    }
-
-    /// Whether others who ask the same may have an answer unasked, so that they need not go to the upstream too.
-    fn is_for_others(&self, policy: &CachePolicy, stored: &Stored, now: SystemTime) -> bool {
-        matches!(lookup(policy, &self.asked(), &[stored], now), Lookup::Reuse(_))
+        with_stored(self.entry.as_deref(), |stored| after_response(policy, asked, sent, stored, received))
     }
 
     /// Why it goes to the upstream.
@@ -139,7 +112,7 @@ impl Caching {
 
     /// What the upstream is asked about a stored answer, if it is.
     fn ask(&self) -> Option<&Ask> {
-        self.sent.as_ref()?.ask.as_ref()
+        self.sent.as_ref()?.ask.as_deref()
     }
 }
 
@@ -163,37 +136,28 @@ impl Exchange<'_> {
     pub(super) fn answer_from_store(&mut self) -> Option<Answer> {
         let upstream = self.upstream;
         let cache = upstream.cache.as_ref()?;
+        let (method, target, headers) = (self.head.method(), self.target(), self.head.headers());
+        let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
+        let asked = Asked::new(&cache.policy, method, target, &host, headers);
         // A body that is collected goes elsewhere, and what becomes another protocol is no answer; what may change something
         // changes it whether it becomes one or not.
-        let is_only_a_switch = self.head.headers().contains_key(UPGRADE) && self.head.method().is_safe();
+        let is_only_a_switch = asked.marks.has(Marks::UPGRADE) && method.is_safe();
         if self.has_sink() || is_only_a_switch {
             return None;
         }
-        let target = self.head.uri().path_and_query().map_or("/", PathAndQuery::as_str);
-        let key = Key::new(upstream.name(), cache.place, target);
-        let entry = cache.store.get(&key);
-        let headers = self.head.headers();
-        let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
-        let asked = Asked {
-            method: self.head.method(),
-            target,
-            host: &host,
-            headers,
-            owner: whose::owner(headers),
-            has_body: !matches!(self.body, Body::Empty),
-            directives: RequestDirectives::read(headers),
-            rule: cache.policy.rule(path(target)),
-        };
+        let has_body = !matches!(self.body, Body::Empty);
+        let asked = Asked { owner: whose::owner(headers, asked.marks), has_body, ..asked };
+        let sought = Sought::new(upstream.name(), cache.place, target);
+        let entry = cache.store.find(&sought);
         let now = upstream.clock.wall();
         let looked = with_stored(entry.as_deref(), |stored| lookup(&cache.policy, &asked, stored, now));
         if let (Lookup::Reuse(reuse), Some(found)) = (&looked, &entry)
             && !upstream.observe
         {
+            let caching = || Box::new(Caching::new(sought.key(), &asked, cache.store.epoch(), now));
             if let Some(conditions) = &reuse.revalidate {
-                let caching = Caching::new(&key, &asked, cache.store.epoch(), now);
-                self.ask_in_background(caching, found, reuse.index, conditions.clone());
+                self.ask_in_background(caching(), found, reuse.index, conditions.clone());
             }
-            let caching = || Box::new(Caching::new(&key, &asked, cache.store.epoch(), now));
             if !is_at_hand(found, reuse) {
                 // It is looked at again where a file can be waited for.
                 self.caching = Some(caching());
@@ -201,9 +165,42 @@ impl Exchange<'_> {
             }
             return Some(self.reuse_at_once(found, reuse));
         }
-        self.caching = Some(Box::new(Caching::new(&key, &asked, cache.store.epoch(), now)));
+        self.caching = Some(Box::new(Caching::new(sought.key(), &asked, cache.store.epoch(), now)));
         self.looked(looked, entry);
         None
+    }
+
+    /// The target as the client sent it.
+    fn target(&self) -> &str {
+        self.target_as_sent().path_and_query().map_or("/", PathAndQuery::as_str)
+    }
+
+    /// Shows what the client asked to who decides.
+    fn with_asked<T>(&self, caching: &Caching, decide: impl FnOnce(&Asked<'_>) -> T) -> T {
+        let Caching { marks, owner, has_body, directives, rule, .. } = *caching;
+        let (method, target, headers) = (self.head.method(), self.target(), self.head.headers());
+        let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
+        decide(&Asked { method, target, host: &host, headers, marks, owner, has_body, directives, rule })
+    }
+
+    /// Whether others who ask the same may have an answer unasked, so that they need not go to the upstream too.
+    fn is_for_others(&self, caching: &Caching, policy: &CachePolicy, stored: &Stored, now: SystemTime) -> bool {
+        self.with_asked(caching, |asked| matches!(lookup(policy, asked, &[stored], now), Lookup::Reuse(_)))
+    }
+
+    /// Whether it may have changed something at the upstream, which nobody has told.
+    fn may_have_written(&self, caching: &Caching) -> bool {
+        (caching.is_out || caching.is_in_doubt) && invalidates(self.head.method(), StatusCode::OK)
+    }
+
+    /// Whether something is to be looked at or waited for before the request goes to the upstream.
+    pub(super) fn has_to_wait(&self) -> bool {
+        let (Some(cache), Some(caching)) = (&self.upstream.cache, &self.caching) else { return false };
+        let Some(sent) = &caching.sent else { return true };
+        let is_alone =
+            || self.with_asked(caching, |asked| cache.flights.is_alone(&caching.key, asked, &caching.told_apart, sent));
+        let goes_by_itself = self.upstream.observe || !sent.is_sharable || is_alone();
+        caching.leader.is_none() && (cache.store.may_be_on_disk(&caching.key) || !goes_by_itself)
     }
 
     /// What has to be done before the request goes to the upstream: what is on file is looked at, and an equal request that is
@@ -224,14 +221,18 @@ impl Exchange<'_> {
             return Some(self.refuse(Refusal::OnlyIfCached));
         }
         for _ in 0..LOOKS_MAX {
-            let caching = self.caching.as_mut()?;
+            let caching = self.caching.as_ref()?;
             let sent = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe)?;
-            let led = match cache.flights.join(caching.key.clone(), &caching.asked(), &caching.told_apart, sent) {
+            let told_apart = &caching.told_apart;
+            let joined =
+                self.with_asked(caching, |asked| cache.flights.join(caching.key.clone(), asked, told_apart, sent));
+            let caching = self.caching.as_mut()?;
+            let led = match joined {
                 Joined::Lead(leader) => Led::Lead(leader),
                 Joined::Alone => Led::Alone,
                 Joined::Follow(follower) => {
                     caching.has_followed = true;
-                    self.story.waiting_since = Some(upstream.clock.now());
+                    self.story.waits(upstream.clock.now());
                     let led = follower.wait(self.deadline).await;
                     self.waited(true);
                     led
@@ -272,7 +273,8 @@ impl Exchange<'_> {
     fn share(&mut self, seat: Seat) -> Option<Answer> {
         let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
         let now = self.upstream.clock.wall();
-        let Lookup::Reuse(reuse) = lookup(&cache.policy, &caching.asked(), &[&seat.stored], now) else { return None };
+        let looked = self.with_asked(caching, |asked| lookup(&cache.policy, asked, &[&seat.stored], now));
+        let Lookup::Reuse(reuse) = looked else { return None };
         let forward = caching.forward();
         self.answer_from_seat(seat, &reuse, forward)
     }
@@ -280,10 +282,9 @@ impl Exchange<'_> {
     /// Whether this answer was chosen by something in which the request differs, as was not known before: those that have
     /// the same there can wait for each other.
     fn is_told_apart(&mut self, stored: &Stored) -> bool {
-        let Some(caching) = self.caching.as_mut().filter(|caching| !stored.selecting.is_for(&caching.headers)) else {
-            return false;
-        };
-        let told_apart = Selecting::of(&stored.headers, &caching.headers);
+        let headers = self.head.headers();
+        let Some(caching) = self.caching.as_mut().filter(|_| !stored.selecting.is_for(headers)) else { return false };
+        let told_apart = Selecting::of(&stored.headers, headers);
         let is_new = !told_apart.is_beyond_fields && told_apart != caching.told_apart;
         caching.told_apart = told_apart;
         is_new
@@ -301,7 +302,9 @@ impl Exchange<'_> {
         loop {
             let caching = self.caching.as_ref()?;
             let now = self.upstream.clock.wall();
-            let looked = with_stored(entry.as_deref(), |stored| lookup(&cache.policy, &caching.asked(), stored, now));
+            let looked = self.with_asked(caching, |asked| {
+                with_stored(entry.as_deref(), |stored| lookup(&cache.policy, asked, stored, now))
+            });
             let (reuse, found) = match (looked, entry) {
                 (Lookup::Reuse(reuse), Some(found)) if !self.upstream.observe => (reuse, found),
                 (looked, entry) => {
@@ -310,7 +313,8 @@ impl Exchange<'_> {
                 }
             };
             if let Some(conditions) = &reuse.revalidate {
-                let caching = Caching::new(&caching.key, &caching.asked(), cache.store.epoch(), now);
+                let (key, epoch) = (caching.key.clone(), cache.store.epoch());
+                let caching = self.with_asked(caching, |asked| Box::new(Caching::new(key, asked, epoch, now)));
                 self.ask_in_background(caching, &found, reuse.index, conditions.clone());
             }
             let how = match reuse.stale {
@@ -396,32 +400,27 @@ impl Exchange<'_> {
 
     /// Has the head ask what the client asked again.
     fn ask_as_client(&mut self) {
-        let Some(caching) = &mut self.caching else { return };
-        if let Some(sent) = &mut caching.sent {
+        if let Some(sent) = self.caching.as_mut().and_then(|caching| caching.sent.as_mut()) {
             sent.ask = None;
         }
-        let headers = self.head.headers_mut();
-        for name in [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_RANGE, RANGE] {
-            headers.remove(&name);
-            for value in caching.headers.get_all(&name) {
-                headers.append(&name, value.clone());
-            }
-        }
+        self.dress();
     }
 
     /// There is no answer from the upstream: the one in store, though it is stale, if that is allowed.
     pub(super) async fn stale_instead(&mut self, failure: Failure) -> Option<Answer> {
-        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_mut()?);
-        let leader = caching.leader.take();
-        let now = self.upstream.clock.wall();
-        let decide = |stored: &[&Stored]| {
-            after_failure(&cache.policy, &caching.asked(), caching.sent.as_ref()?, stored, failure, now)
+        let cache = self.upstream.cache.as_ref()?;
+        let leader = self.caching.as_mut()?.leader.take();
+        self.undress();
+        let (now, caching) = (self.upstream.clock.wall(), self.caching.as_ref()?);
+        let decide = |asked: &Asked<'_>, stored: &[&Stored]| {
+            after_failure(&cache.policy, asked, caching.sent.as_ref()?, stored, failure, now)
         };
-        let reuse = with_stored(caching.entry.as_deref(), decide);
+        let entry = caching.entry.as_deref();
+        let reuse = self.with_asked(caching, |asked| with_stored(entry, |stored| decide(asked, stored)));
         if let Some(leader) = leader {
             leader.failed();
         }
-        let (reuse, key, entry) = (reuse?, caching.key.clone(), caching.entry.take()?);
+        let (reuse, key, entry) = (reuse?, caching.key.clone(), caching.entry.clone()?);
         let told = CacheStatus {
             forward: Some(caching.forward()),
             ttl: Some(reuse.ttl),
@@ -436,9 +435,4 @@ impl Exchange<'_> {
 fn is_at_hand(entry: &Entry, reuse: &Reuse) -> bool {
     let has_no_body = matches!(reuse.shape, Shape::Head | Shape::NotModified | Shape::Unsatisfiable);
     has_no_body || matches!(entry.variants[reuse.index].body, store::Body::Memory(_))
-}
-
-/// What of a target is its path.
-fn path(target: &str) -> &str {
-    target.split_once('?').map_or(target, |(path, _)| path)
 }

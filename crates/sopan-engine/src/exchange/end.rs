@@ -108,14 +108,23 @@ impl Exchange<'_> {
     }
 
     /// An answer that is all here.
-    pub(super) fn finish(&mut self, response: Response<Option<Bytes>>, end: End) -> Answer {
-        let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
-        let mut response = response.map(AnswerBody::Full);
+    pub(super) fn finish(&mut self, mut response: Response<Option<Bytes>>, end: End) -> Answer {
         self.story.tell(&mut response);
+        self.ended(response, None, end)
+    }
+
+    /// The same, the lines of whose head are written already.
+    pub(super) fn finish_written(&mut self, response: Response<Option<Bytes>>, mut lines: Vec<u8>) -> Answer {
+        self.story.tell_in_line(response.status(), &mut lines);
+        self.ended(response, Some(lines), End::Done)
+    }
+
+    fn ended(&mut self, response: Response<Option<Bytes>>, lines: Option<Vec<u8>>, end: End) -> Answer {
+        let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
         let (to, method) = (self.upstream.audience(), self.head.method());
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
         self.story.ended(to, method, uri, bytes, true);
-        Answer { response, end, tunnel: None }
+        Answer { response: response.map(AnswerBody::Full), lines, end, tunnel: None }
     }
 
     /// The answer of the upstream, passed on as it comes.
@@ -154,7 +163,7 @@ impl Exchange<'_> {
             uri: self.original.take().map_or(uri, |original| *original),
         };
         self.story.is_told_later();
-        Answer { response: response.map(|()| body(told)), end, tunnel: None }
+        Answer { response: response.map(|()| body(told)), lines: None, end, tunnel: None }
     }
 
     /// The upstream has switched protocols. That ends the exchange: what flows from here on is nobody's request.
@@ -186,7 +195,7 @@ impl Drop for Exchange<'_> {
         self.refund_retry();
         self.make_untrue_in_doubt();
         // If it has not been told yet, the client has left: there was nobody to answer.
-        if self.story.sent.is_some() {
+        if self.story.is_asking() {
             self.upstream.observer.attempted(Attempted::Left);
         }
         let uri = self.original.as_deref().unwrap_or(self.head.uri());

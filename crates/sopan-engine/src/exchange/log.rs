@@ -111,7 +111,7 @@ impl Exchange<'_> {
     }
 
     /// The target as the client sent it.
-    fn target_as_sent(&self) -> &Uri {
+    pub(super) fn target_as_sent(&self) -> &Uri {
         self.original.as_deref().unwrap_or(self.head.uri())
     }
 

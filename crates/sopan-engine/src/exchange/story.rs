@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
+use sopan_core::decimal::Decimal;
 use sopan_core::time::Instant;
 
 use crate::clock::Clock;
@@ -19,12 +20,19 @@ pub(super) struct Story {
     pub(super) refused: Option<&'static str>,
     pub(super) observed: Option<Box<Observed>>,
     pub(super) cache: Option<Cached>,
-    /// Since when it waits, if it does.
-    pub(super) waiting_since: Option<Instant>,
-    /// When the request was sent whose answer it waits for.
-    pub(super) sent: Option<Instant>,
+    now: Now,
     status: Option<StatusCode>,
     is_told: bool,
+}
+
+/// What goes on.
+#[derive(Debug, Clone, Copy)]
+enum Now {
+    Between,
+    /// It waits, since then.
+    Waits(Instant),
+    /// The request was sent then, and its answer is waited for.
+    Asks(Instant),
 }
 
 /// Who is told a story, and the clock by which it ends.
@@ -47,6 +55,9 @@ impl Told {
     }
 }
 
+/// What is told where nothing was waited for, and nobody asked.
+const NOTHING: &str = "wait;dur=0.0, attempts;desc=\"0\", upstream;dur=0.0";
+
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 impl Story {
@@ -59,24 +70,41 @@ impl Story {
             refused: None,
             observed: None,
             cache: None,
-            waiting_since: None,
-            sent: None,
+            now: Now::Between,
             status: None,
             is_told: false,
         }
     }
 
+    /// A wait begins.
+    pub(super) fn waits(&mut self, since: Instant) {
+        self.now = Now::Waits(since);
+    }
+
     /// A wait has ended; answers how long it was.
     pub(super) fn waited(&mut self, clock: Clock) -> Duration {
-        let waited = self.waiting_since.take().map_or(Duration::ZERO, |since| clock.now().since(since));
+        let Now::Waits(since) = self.now else { return Duration::ZERO };
+        let waited = clock.now().since(since);
         self.wait += waited;
+        self.now = Now::Between;
         waited
+    }
+
+    /// The request was sent.
+    pub(super) fn asks(&mut self, at: Instant) {
+        self.now = Now::Asks(at);
+    }
+
+    /// Whether the answer to it is waited for.
+    pub(super) fn is_asking(&self) -> bool {
+        matches!(self.now, Now::Asks(_))
     }
 
     /// An attempt has ended: there is an answer, or none will come.
     pub(super) fn heard(&mut self, clock: Clock) {
-        if let Some(sent) = self.sent.take() {
+        if let Now::Asks(sent) = self.now {
             self.upstream += clock.now().since(sent);
+            self.now = Now::Between;
         }
     }
 
@@ -93,13 +121,31 @@ impl Story {
     /// Tells the client what happened, beside whatever the upstream tells it (Server Timing, W3C).
     pub(super) fn tell<B>(&mut self, response: &mut Response<B>) {
         self.answered(response.status());
-        let mut line = Line::default();
-        line.text("wait;dur=").tenths(millis_tenths(self.wait));
-        line.text(", attempts;desc=\"").number(self.attempts.into());
-        line.text("\", upstream;dur=").tenths(millis_tenths(self.upstream));
+        let line = self.timing();
         if let Ok(value) = HeaderValue::from_bytes(line.bytes()) {
             response.headers_mut().append(SERVER_TIMING, value);
         }
+    }
+
+    /// The same, as a line of a head that is written by hand.
+    pub(super) fn tell_in_line(&mut self, status: StatusCode, lines: &mut Vec<u8>) {
+        self.answered(status);
+        for part in [&b"server-timing: "[..], self.timing().bytes(), b"\r\n"] {
+            lines.extend_from_slice(part);
+        }
+    }
+
+    fn timing(&self) -> Line {
+        let mut line = Line::default();
+        // As of all that comes from store.
+        if self.attempts == 0 && self.wait.is_zero() && self.upstream.is_zero() {
+            line.text(NOTHING);
+            return line;
+        }
+        line.text("wait;dur=").tenths(millis_tenths(self.wait));
+        line.text(", attempts;desc=\"").number(self.attempts.into());
+        line.text("\", upstream;dur=").tenths(millis_tenths(self.upstream));
+        line
     }
 
     /// Tells the observer, once.
@@ -145,33 +191,24 @@ impl Default for Line {
 
 impl Line {
     fn text(&mut self, text: &str) -> &mut Self {
-        for byte in text.bytes() {
-            self.push(byte);
-        }
-        self
+        self.push(text.as_bytes())
     }
 
     fn number(&mut self, number: u64) -> &mut Self {
-        if number >= 10 {
-            self.number(number / 10);
-        }
-        self.push(b'0' + (number % 10) as u8);
-        self
+        self.push(Decimal::of(number).as_bytes())
     }
 
     fn tenths(&mut self, tenths: u64) -> &mut Self {
-        self.number(tenths / 10);
-        self.push(b'.');
-        self.push(b'0' + (tenths % 10) as u8);
-        self
+        self.number(tenths / 10).push(&[b'.', b'0' + (tenths % 10) as u8])
     }
 
     /// What does not fit is left out; three numbers of twenty digits do.
-    fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.len) {
-            *place = byte;
-            self.len += 1;
+    fn push(&mut self, text: &[u8]) -> &mut Self {
+        if let Some(place) = self.bytes.get_mut(self.len..self.len + text.len()) {
+            place.copy_from_slice(text);
+            self.len += text.len();
         }
+        self
     }
 
     fn bytes(&self) -> &[u8] {
@@ -186,6 +223,7 @@ mod tests {
     #[test]
     fn the_timing_is_told_in_milliseconds() {
         for (wait, attempts, upstream, expected) in [
+            (0, 0, 0, "wait;dur=0.0, attempts;desc=\"0\", upstream;dur=0.0"),
             (0, 1, 0, "wait;dur=0.0, attempts;desc=\"1\", upstream;dur=0.0"),
             (312_450, 2, 41_000, "wait;dur=312.4, attempts;desc=\"2\", upstream;dur=41.0"),
             (3_600_000_000, 1000, 99, "wait;dur=3600000.0, attempts;desc=\"1000\", upstream;dur=0.0"),

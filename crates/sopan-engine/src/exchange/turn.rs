@@ -51,7 +51,7 @@ impl Exchange<'_> {
         loop {
             let begun = self.now();
             if let Some(ticket) = self.enter(since, visit)? {
-                self.story.waiting_since = Some(begun);
+                self.story.waits(begun);
                 let result = Waiting::new(ticket, &self.upstream.transport, wanted, begun).wait(self).await;
                 self.waited(true);
                 let (turn, conn) = result?;

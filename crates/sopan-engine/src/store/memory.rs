@@ -10,7 +10,8 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 
 use super::entry::Entry;
-use super::key::{ByKey, Key};
+use super::key::{Key, Sought};
+use crate::digest::ByDigest;
 
 /// What a slot of the map and a key's own record take.
 const KEY_BYTES: u64 = 160;
@@ -45,7 +46,7 @@ impl Lifecycle<Key, Arc<Entry>> for Evicted {
 
 #[derive(Debug)]
 pub(super) struct Memory {
-    map: Cache<Key, Arc<Entry>, ByBytes, ByKey, Evicted>,
+    map: Cache<Key, Arc<Entry>, ByBytes, ByDigest, Evicted>,
     evicted: Evicted,
     bytes_max: u64,
 }
@@ -59,7 +60,7 @@ impl Memory {
             .build()
             .expect("both capacities are given");
         let evicted = Evicted::default();
-        let map = Cache::with_options(options, ByBytes, ByKey::default(), evicted.clone());
+        let map = Cache::with_options(options, ByBytes, ByDigest::default(), evicted.clone());
         Self { map, evicted, bytes_max }
     }
 
@@ -75,6 +76,10 @@ impl Memory {
 
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
         self.map.get(key)
+    }
+
+    pub(super) fn find(&self, sought: &Sought) -> Option<Arc<Entry>> {
+        self.map.get(sought)
     }
 
     /// The same, without counting as use.

@@ -189,7 +189,7 @@ fn inbound(asked: &str, client: u128) -> Inbound {
             _ => request = request.header(name, value),
         }
     }
-    let hop = Hop { peer: None, base: Some(HeaderValue::from_str(base).unwrap()) };
+    let hop = Hop { peer: None, base: Some(HeaderValue::from_str(base).unwrap()), takes_lines: false };
     let request = request.body(Source::Empty).unwrap();
     let interims = Some(Interims::default());
     Inbound { request, client: ClientId(client), weight: 1, interims, hop: Some(hop) }

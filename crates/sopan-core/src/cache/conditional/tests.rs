@@ -116,13 +116,6 @@ fn where_there_is_a_tag_the_date_is_not_looked_at() {
     check(&[("if-none-match", ""), ("if-modified-since", NOON)], &answer, false);
 }
 
-#[test]
-fn only_the_upstream_knows_whether_to_do_it_at_all() {
-    assert!(is_for_upstream(&fields(&[("if-match", "*")])));
-    assert!(is_for_upstream(&fields(&[("if-unmodified-since", NOON)])));
-    assert!(!is_for_upstream(&fields(&[("if-none-match", "*"), ("if-modified-since", NOON), ("if-range", "*")])));
-}
-
 #[track_caller]
 fn check_asked(used: &[(&str, &str)], others: &[&[(&str, &str)]], expected: [Option<&str>; 2]) {
     let others: Vec<_> = others.iter().map(|lines| stored(lines)).collect();

@@ -10,6 +10,7 @@ use sopan_core::cache::multipart::Multipart;
 use sopan_core::cache::range::{Part, Span, unsatisfied};
 use sopan_core::cache::status::{CacheStatus, Forward};
 use sopan_core::cache::{Extent, Reuse, Shape};
+use sopan_core::decimal::Decimal;
 
 use super::Seat;
 use crate::event::Cached;
@@ -23,18 +24,38 @@ pub(super) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-statu
 /// What describes a body, and is not told where none of it is sent (RFC 9110 §15.4.5 and §15.5.17).
 const OF_THE_BODY: [HeaderName; 5] = [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE];
 
+/// About what our own lines of a head take.
+const OWN_LINES: usize = 192;
+
 impl Exchange<'_> {
     /// Answers with one of these stored answers, no file of which is needed.
     pub(super) fn reuse_at_once(&mut self, entry: &Entry, reuse: &Reuse) -> Answer {
         let variant = &entry.variants[reuse.index];
-        let (response, wanted) = self.head_from(variant, reuse, &hit(reuse));
-        let held = match &variant.body {
-            Body::Memory(held) => held.clone(),
-            Body::File(_) => Bytes::new(),
-        };
-        self.caching = None;
         self.story.cache = Some(if reuse.stale.is_some() { Cached::Stale } else { Cached::Hit });
+        let takes_lines = self.hop().is_some_and(|hop| hop.takes_lines);
+        let held = match (&variant.body, &variant.lines) {
+            (Body::Memory(held), Some(lines)) if takes_lines && reuse.shape == Shape::Whole => {
+                return self.give_written(variant.stored.status, lines, held, reuse);
+            }
+            (Body::Memory(held), _) => held.clone(),
+            (Body::File(_), _) => Bytes::new(),
+        };
+        let (response, wanted) = self.head_from(variant, reuse, &hit(reuse));
         self.give(response, &held, wanted)
+    }
+
+    /// Answers with all of a stored answer, the lines of whose head are written already. That is what most hits are, and to
+    /// make a map of fields to be written once would cost more than all else.
+    fn give_written(&mut self, status: StatusCode, stored: &[u8], held: &Bytes, reuse: &Reuse) -> Answer {
+        let mut lines = Vec::with_capacity(stored.len() + OWN_LINES);
+        for part in [stored, b"age: ", Decimal::of(reuse.age).as_bytes(), b"\r\ncache-status: "] {
+            lines.extend_from_slice(part);
+        }
+        hit(reuse).write(&mut lines);
+        lines.extend_from_slice(b"\r\n");
+        let mut response = Response::new(Some(held.clone()));
+        *response.status_mut() = status;
+        self.finish_written(response, lines)
     }
 
     /// The same, also from a file; none if that is lost.

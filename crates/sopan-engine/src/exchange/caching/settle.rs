@@ -4,8 +4,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_LOCATION;
+use http::header::{CONTENT_LOCATION, VARY};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
+use sopan_core::cache::invalidate::invalidates;
 use sopan_core::cache::range::{Span, part_of_answer};
 use sopan_core::cache::status::{CacheStatus, Detail};
 use sopan_core::cache::{After, Extent, NotStored, Received, Reuse, Stored, Times};
@@ -20,8 +21,16 @@ use crate::exchange::feed::Feed;
 use crate::exchange::flow::{Flow, Keep, Whole};
 use crate::exchange::story::Told;
 use crate::exchange::{Answer, Exchange};
-use crate::store::{Body, Entry, Key, Variant};
+use crate::store::{Body, Key, Variant};
 use crate::upstream::Caches;
+
+/// An answer of the upstream of which it cannot be said at once what becomes of it: something has to be waited for.
+pub(in crate::exchange) struct Unsettled {
+    passed: Passed,
+    caching: Box<Caching>,
+    /// What follows for what is stored; none where it has made something untrue first.
+    after: Option<After>,
+}
 
 /// An answer of the upstream that goes to the client.
 struct Passed {
@@ -33,36 +42,70 @@ struct Passed {
 }
 
 impl Exchange<'_> {
-    /// The upstream's last answer is here. Answers what the client gets; none if the request has to be sent once more.
-    pub(in crate::exchange) async fn settle_with_cache(
+    /// The upstream's last answer is here. Answers what the client gets, if nothing has to be waited for before that is known.
+    pub(in crate::exchange) fn settle_at_once(
         &mut self,
         prefix: Option<Bytes>,
         verdict: Verdict,
-    ) -> Option<Answer> {
-        let (Some(mut caching), Some(mut response)) = (self.caching.take(), self.response.take()) else {
-            return Some(self.fail(verdict));
+    ) -> Result<Answer, Box<Unsettled>> {
+        // Without either, nothing that is changed on the way is looked at.
+        let is_known = self.caching.as_ref().is_some_and(|caching| caching.entry.is_some());
+        if is_known || self.response.as_ref().is_some_and(|response| response.headers().contains_key(VARY)) {
+            self.undress();
+        }
+        let (Some(caching), Some(mut response)) = (self.caching.take(), self.response.take()) else {
+            return Ok(self.fail(verdict));
         };
-        let upstream = self.upstream;
-        let Some(cache) = &upstream.cache else { return Some(self.fail(verdict)) };
         let named_by_connection = self.take_over(&mut response);
-        let (status, headers) = (response.status(), response.headers());
-        self.make_untrue(&mut caching, status, headers).await;
-        let times = Times { requested: caching.requested, received: upstream.clock.wall() };
-        let named = self.with_names_of_clients(&caching, headers);
-        let received = Received { status, headers: named.as_ref().unwrap_or(headers), times };
-        let after = caching.after(&cache.policy, received);
-        let entry = caching.entry.clone().unwrap_or_default();
+        // An attempt that was lost may have done what this answer says there is nothing to do for: a 404 after a DELETE.
+        let makes_untrue = invalidates(self.head.method(), response.status()) || self.may_have_written(&caching);
         let passed = Passed { response, named_by_connection, prefix, verdict };
-        Some(match after {
+        match makes_untrue {
+            true => Err(Box::new(Unsettled { passed, caching, after: None })),
+            false => self.settle_simply(passed, caching),
+        }
+    }
+
+    /// The same of an answer that has made untrue what it does.
+    fn settle_simply(&mut self, passed: Passed, caching: Box<Caching>) -> Result<Answer, Box<Unsettled>> {
+        let upstream = self.upstream;
+        let Some(cache) = &upstream.cache else { return Ok(self.fail(passed.verdict)) };
+        let (status, headers) = (passed.response.status(), passed.response.headers());
+        let times = Times { requested: caching.requested, received: upstream.clock.wall() };
+        let named = self.with_names_of_clients(headers);
+        let received = Received { status, headers: named.as_ref().unwrap_or(headers), times };
+        let after = self.with_asked(&caching, |asked| caching.after(asked, &cache.policy, received));
+        Ok(match after {
             After::PassOn(why) => self.pass_by(passed, caching, Some(why)),
             After::Forget(indices) => {
-                cache.store.forget(&caching.key, &ids(&entry, indices));
+                cache.store.forget(&caching.key, &caching.ids(indices));
                 self.pass_by(passed, caching, None)
             }
             After::Store { stored, replaces } => {
-                let replaces = ids(&entry, replaces);
+                let replaces = caching.ids(replaces);
                 self.pass_and_store(passed, caching, *stored, replaces)
             }
+            after => return Err(Box::new(Unsettled { passed, caching, after: Some(after) })),
+        })
+    }
+
+    /// What the client gets of an answer for which something has to be waited; none if the request has to be sent once more.
+    pub(in crate::exchange) async fn settle_with_cache(&mut self, unsettled: Unsettled) -> Option<Answer> {
+        let Unsettled { passed, mut caching, after } = unsettled;
+        let Some(after) = after else {
+            self.make_untrue(&mut caching, passed.response.headers()).await;
+            return match self.settle_simply(passed, caching) {
+                Ok(answer) => Some(answer),
+                Err(unsettled) => Box::pin(self.settle_with_cache(*unsettled)).await,
+            };
+        };
+        let upstream = self.upstream;
+        let Some(cache) = &upstream.cache else { return Some(self.fail(passed.verdict)) };
+        let status = passed.response.status();
+        let entry = caching.entry.clone().unwrap_or_default();
+        Some(match after {
+            // What becomes of these is known at once.
+            After::PassOn(_) | After::Forget(_) | After::Store { .. } => self.pass_by(passed, caching, None),
             After::Freshen { index, stored, reuse } => {
                 let variant = &entry.variants[index];
                 if stored.is_given_once() {
@@ -71,7 +114,9 @@ impl Exchange<'_> {
                     cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch);
                 }
                 match caching.leader.take() {
-                    Some(leader) if caching.is_for_others(&cache.policy, &stored, times.received) => leader.stored(),
+                    Some(leader) if self.is_for_others(&caching, &cache.policy, &stored, stored.times.received) => {
+                        leader.stored();
+                    }
                     // Each has to ask by itself, and that side by side.
                     Some(leader) => leader.alone(),
                     None => {}
@@ -99,7 +144,7 @@ impl Exchange<'_> {
                 }
             }
             After::AskAgain { forget } => {
-                cache.store.forget(&caching.key, &ids(&entry, forget));
+                cache.store.forget(&caching.key, &caching.ids(forget));
                 return self.ask_again(caching);
             }
             After::Stale(reuse) => {
@@ -125,8 +170,8 @@ impl Exchange<'_> {
 
     /// The fields of an answer that is stored only if it is what a GET would get, as its `Content-Location` says: held against
     /// what the client asked for.
-    fn with_names_of_clients(&self, caching: &Caching, headers: &HeaderMap) -> Option<HeaderMap> {
-        let is_named = caching.method == Method::POST && headers.contains_key(CONTENT_LOCATION);
+    fn with_names_of_clients(&self, headers: &HeaderMap) -> Option<HeaderMap> {
+        let is_named = *self.head.method() == Method::POST && headers.contains_key(CONTENT_LOCATION);
         is_named.then(|| {
             let mut named = headers.clone();
             self.upstream.as_clients_see(&mut named, self.base().unwrap_or(&super::untrue::NOBODY));
@@ -165,7 +210,7 @@ impl Exchange<'_> {
         let Some(cache) = &upstream.cache else { return self.fail(passed.verdict) };
         let now = upstream.clock.wall();
         let leader = caching.leader.take();
-        let may_be_shared = caching.is_for_others(&cache.policy, &stored, now);
+        let may_be_shared = self.is_for_others(&caching, &cache.policy, &stored, now);
         let is_too_large = stored.extent.bytes().is_some_and(|bytes| bytes > cache.store.body_max());
         let told = CacheStatus {
             forward: Some(caching.forward()),
@@ -267,6 +312,12 @@ impl Exchange<'_> {
 }
 
 impl Caching {
+    /// By what the stored answers at these places are told from all others.
+    fn ids(&self, indices: impl IntoIterator<Item = usize>) -> Vec<u64> {
+        let stored = self.entry.as_deref().map_or(&[][..], |entry| &entry.variants);
+        indices.into_iter().filter_map(|index| stored.get(index)).map(|variant| variant.id).collect()
+    }
+
     /// How a body that comes is kept, and put into the store when it is whole.
     fn keep(
         &self,
@@ -309,8 +360,4 @@ fn joined(a: &Bytes, at: Span, b: &Bytes, b_at: Span) -> Option<Bytes> {
         both.get_mut(from..from + part.len())?.copy_from_slice(part);
     }
     Some(both.freeze())
-}
-
-fn ids(entry: &Entry, indices: impl IntoIterator<Item = usize>) -> Vec<u64> {
-    indices.into_iter().map(|index| entry.variants[index].id).collect()
 }

@@ -504,6 +504,7 @@ async fn followers_get_on_board_whatever_becomes_of_their_leader() {
         target: "/",
         host: b"sopan",
         headers: &headers,
+        marks: cache::Marks::default(),
         owner: None,
         has_body: false,
         directives: cache::directives::RequestDirectives::default(),

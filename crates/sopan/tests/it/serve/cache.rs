@@ -157,7 +157,19 @@ fn what_the_cache_did_is_counted_and_logged() {
     proxy.await_rest();
     let lines = proxy.await_logged("INFO", START_LINES + 11)[START_LINES..].to_vec();
     let said: Vec<_> = lines.iter().map(|line| line.split("; cache: ").nth(1).unwrap_or("-")).collect();
-    let expected = ["miss", "stale", "miss", "revalidated", "miss", "hit", "miss", "bypass", "-", "miss", "coalesced"];
+    let expected = [
+        "miss",
+        "stale (stale-on-error)",
+        "miss",
+        "revalidated",
+        "miss",
+        "hit",
+        "miss",
+        "bypass (method)",
+        "-",
+        "miss",
+        "coalesced",
+    ];
     let mut sorted = (said.clone(), expected.to_vec());
     // The last two end at the same time.
     sorted.0[9..].sort_unstable();
@@ -170,6 +182,10 @@ fn what_the_cache_did_is_counted_and_logged() {
         [("hit", 1.0), ("stale", 1.0), ("revalidated", 1.0), ("coalesced", 1.0), ("miss", 5.0), ("bypass", 1.0)]
     {
         assert_eq!(count(result), expected, "{result}");
+    }
+    for (metric, reason) in [("stale", "stale-on-error"), ("not_stored", "method")] {
+        let name = format!("sopan_cache_{metric}_total{{upstream=\"default\",reason=\"{reason}\"}}");
+        assert_eq!(proxy.metric(&name), 1.0, "{name}");
     }
     // A stale answer was given after the token was spent.
     assert_eq!(proxy.metric("sopan_cache_tokens_saved_total{upstream=\"default\"}"), 2.0);

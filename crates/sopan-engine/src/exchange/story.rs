@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
+use sopan_core::cache::status::Detail;
 use sopan_core::decimal::Decimal;
 use sopan_core::time::Instant;
 
@@ -20,6 +21,7 @@ pub(super) struct Story {
     pub(super) refused: Option<&'static str>,
     pub(super) observed: Option<Box<Observed>>,
     pub(super) cache: Option<Cached>,
+    pub(super) cache_detail: Option<Detail>,
     now: Now,
     status: Option<StatusCode>,
     is_told: bool,
@@ -70,6 +72,7 @@ impl Story {
             refused: None,
             observed: None,
             cache: None,
+            cache_detail: None,
             now: Now::Between,
             status: None,
             is_told: false,
@@ -163,6 +166,7 @@ impl Story {
             refused: self.refused,
             observed: self.observed.as_deref(),
             cache: self.cache,
+            cache_detail: self.cache_detail,
             wait: self.wait,
             attempts: self.attempts,
             upstream: self.upstream,

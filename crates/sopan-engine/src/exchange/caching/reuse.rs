@@ -32,6 +32,7 @@ impl Exchange<'_> {
     pub(super) fn reuse_at_once(&mut self, entry: &Entry, reuse: &Reuse) -> Answer {
         let variant = &entry.variants[reuse.index];
         self.story.cache = Some(if reuse.stale.is_some() { Cached::Stale } else { Cached::Hit });
+        self.story.cache_detail = reuse.stale;
         let takes_lines = self.hop().is_some_and(|hop| hop.takes_lines);
         let held = match (&variant.body, &variant.lines) {
             (Body::Memory(held), Some(lines)) if takes_lines && reuse.shape == Shape::Whole => {
@@ -75,7 +76,7 @@ impl Exchange<'_> {
         let (response, wanted) = self.head_from(variant, reuse, status);
         if let Body::Memory(held) = &variant.body {
             self.caching = None;
-            self.story.cache = Some(how);
+            (self.story.cache, self.story.cache_detail) = (Some(how), status.detail);
             return Some(self.give(response, held, wanted));
         }
         let store = &self.upstream.cache.as_ref()?.store;
@@ -88,7 +89,7 @@ impl Exchange<'_> {
                 }
             });
         }
-        self.story.cache = Some(how);
+        (self.story.cache, self.story.cache_detail) = (Some(how), status.detail);
         let upstream = Arc::clone(self.upstream);
         Some(self.begin(response, End::Done, |told| AnswerBody::Filed(Box::new(Filed::new(pieces, told, upstream)))))
     }

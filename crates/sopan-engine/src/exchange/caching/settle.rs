@@ -237,7 +237,7 @@ impl Exchange<'_> {
     fn pass(&mut self, passed: Passed, cache: &CacheStatus, body: impl FnOnce(Feed, Told) -> AnswerBody) -> Answer {
         let Passed { mut response, named_by_connection, prefix, verdict } = passed;
         let (Some(conn), Some(turn)) = (self.conn.take(), self.turn.take()) else { return self.fail(verdict) };
-        self.story.cache = cache.forward.map(Cached::of);
+        (self.story.cache, self.story.cache_detail) = (cache.forward.map(Cached::of), cache.detail);
         let end = self.end(verdict);
         self.log_end(&end);
         let headers = response.headers_mut();

@@ -1,5 +1,6 @@
 //! What is told of what the cache does: to clients, to the observer, in the log, and what is told to nobody.
 
+use sopan_core::cache::status::Detail;
 use sopan_engine::event::Cached;
 use sopan_engine::exchange::{self};
 use sopan_engine::{CacheSettings, Settings};
@@ -20,7 +21,10 @@ async fn tell(stage: &Stage, lines: &[Told<'_>]) {
         crate::support::settled().await;
         let lines: Vec<_> = got.response.headers().get_all("cache-status").iter().collect();
         assert_eq!(lines.last().map_or("", |line| line.to_str().unwrap()), *status, "at {at}: {asked}");
-        assert_eq!(stage.bench.seen.ended().last().unwrap().cache, *cached, "at {at}: {asked}");
+        let ended = stage.bench.seen.ended().pop().unwrap();
+        assert_eq!(ended.cache, *cached, "at {at}: {asked}");
+        let detail = status.split_once("; detail=").map(|(_, detail)| detail);
+        assert_eq!(ended.cache_detail.map(Detail::word), detail, "at {at}: {asked}");
     }
 }
 

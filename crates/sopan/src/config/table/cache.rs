@@ -100,7 +100,7 @@ pub(super) const GROUP: Group = Group {
         },
         Setting {
             key: "entry_bytes_max",
-            flag: Some("cache-entry-max"),
+            flag: Some("cache-entry-bytes-max"),
             kind: Kind::Size,
             default: Some("8MiB"),
             help: "The largest body that is stored",

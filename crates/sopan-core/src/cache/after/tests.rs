@@ -385,6 +385,12 @@ fn failed(policy: &CachePolicy, kept: &str, now: f64, asked: &str, failure: Fail
     let asked = request.asked(policy);
     let Lookup::Send(sent) = lookup(policy, &asked, &[&kept], at(now)) else { panic!("{asked:?} is not sent") };
     let reuse = after_failure(policy, &asked, &sent, &[&kept], failure, at(now));
+    let lasts = |now| stands_by(policy, &asked, &sent, &[&kept], failure, at(now));
+    assert_eq!(lasts(now).is_some(), reuse.is_some());
+    if let (Some(left), Some(Reuse { stale: Some(_), .. })) = (lasts(now), &reuse) {
+        let end = now + left.as_secs_f64();
+        assert!(lasts(end).is_some() && lasts(end + 1.0).is_none());
+    }
     reuse.map_or("none".to_owned(), |reuse| tell_reuse(&reuse))
 }
 

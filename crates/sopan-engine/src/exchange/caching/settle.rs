@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LOCATION, VARY};
@@ -9,11 +10,11 @@ use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use sopan_core::cache::invalidate::invalidates;
 use sopan_core::cache::range::{Span, part_of_answer};
 use sopan_core::cache::status::{CacheStatus, Detail};
-use sopan_core::cache::{After, Extent, NotStored, Received, Reuse, Stored, Times};
+use sopan_core::cache::{After, Extent, NotStored, Received, Reuse, Stored, Times, after_failure};
 use sopan_core::retry::Verdict;
 
 use super::reuse::CACHE_STATUS;
-use super::{Caching, Seat};
+use super::{Caching, Seat, with_stored};
 use crate::coalesce::{Landing, Leader};
 use crate::event::Cached;
 use crate::exchange::answer::{AnswerBody, Passing, Sharing};
@@ -75,6 +76,12 @@ impl Exchange<'_> {
         let named = self.with_names_of_clients(headers);
         let received = Received { status, headers: named.as_ref().unwrap_or(headers), times };
         let after = self.with_asked(&caching, |asked| caching.after(asked, &cache.policy, received));
+        let after = match after {
+            After::PassOn(why) if is_complaint(status) => {
+                self.rather(&caching, times.received).map_or(After::PassOn(why), After::Stale)
+            }
+            after => after,
+        };
         Ok(match after {
             After::PassOn(why) => self.pass_by(passed, caching, Some(why)),
             After::Forget(indices) => {
@@ -86,6 +93,17 @@ impl Exchange<'_> {
                 self.pass_and_store(passed, caching, *stored, replaces)
             }
             after => return Err(Box::new(Unsettled { passed, caching, after: Some(after) })),
+        })
+    }
+
+    /// What is given rather than a complaint of the upstream where who came now would get no turn: this one has met what the
+    /// others are kept from, and is not to be worse off.
+    fn rather(&self, caching: &Caching, now: SystemTime) -> Option<Reuse> {
+        let (cache, failure) = (self.upstream.cache.as_ref()?, self.falls_back(caching, self.now())?);
+        let sent = caching.sent.as_ref()?;
+        self.with_asked(caching, |asked| {
+            let decide = |stored: &[&Stored]| after_failure(&cache.policy, asked, sent, stored, failure, now);
+            with_stored(caching.entry.as_deref(), decide)
         })
     }
 
@@ -184,7 +202,7 @@ impl Exchange<'_> {
         let status = passed.response.status();
         if let Some(leader) = caching.leader.take() {
             // A failure says nothing of the answers that will come.
-            if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            if is_complaint(status) {
                 leader.failed();
             } else {
                 leader.alone();
@@ -349,6 +367,11 @@ impl Caching {
             done: Box::new(done),
         }
     }
+}
+
+/// Whether the upstream says that it is ill, or that it was asked too often.
+fn is_complaint(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
 /// The bytes of two parts that touch or overlap, each beginning where it says.

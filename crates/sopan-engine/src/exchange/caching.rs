@@ -350,11 +350,12 @@ impl Exchange<'_> {
         if observe && matches!(looked, Lookup::Reuse(_)) {
             self.story.observed = Some(Box::new(Observed::from_store()));
         }
-        let Some(caching) = &mut self.caching else { return };
-        caching.entry = entry;
+        let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
+        let memory_max = cache.store.memory_body_max();
+        let is_joined = |ask: &Ask| entry.as_ref().is_some_and(|entry| is_joined(entry, ask, memory_max));
         caching.sent = match looked {
             Lookup::Send(send) if observe => Some(Send { ask: None, fallback: None, is_sharable: false, ..send }),
-            Lookup::Send(send) => Some(send),
+            Lookup::Send(send) => Some(Send { ask: send.ask.filter(|ask| is_joined(ask)), ..send }),
             Lookup::Unsatisfied if !observe => None,
             Lookup::Unsatisfied | Lookup::Reuse(_) => Some(Send {
                 forward: Forward::Bypass,
@@ -364,6 +365,7 @@ impl Exchange<'_> {
                 may_store: !caching.directives.no_store,
             }),
         };
+        caching.entry = entry;
     }
 
     /// Tells the client of an answer of the upstream that the cache does not look at why it had to be asked for.
@@ -452,6 +454,14 @@ impl Exchange<'_> {
         self.caching.as_mut()?.sent.as_mut()?.fallback = None;
         None
     }
+}
+
+/// Whether the rest of a part, where that is what is asked for, can be joined to it: only in memory, where both have to fit. To
+/// have all of it anew costs no more tokens.
+fn is_joined(entry: &Entry, ask: &Ask, memory_max: u64) -> bool {
+    let Some(missing) = ask.missing else { return true };
+    let held = entry.variants.get(ask.index).map(|part| &part.body);
+    matches!(held, Some(store::Body::Memory(held)) if held.len() as u64 + missing.length() <= memory_max)
 }
 
 /// Whether what is to be sent of an answer need not be read from a file first.

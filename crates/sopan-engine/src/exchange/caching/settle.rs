@@ -276,7 +276,8 @@ impl Exchange<'_> {
         None
     }
 
-    /// Joins the part that comes to the one that is stored; none if it does not come whole.
+    /// Joins the part that comes to the one that is stored; none if it does not come whole, or too much is under way to the
+    /// store already.
     async fn join(
         &mut self,
         caching: &mut Caching,
@@ -287,10 +288,15 @@ impl Exchange<'_> {
     ) -> Option<Answer> {
         let cache = self.upstream.cache.as_ref()?;
         let (Extent::Part(before), Body::Memory(held)) = (part.stored.extent, &part.body) else { return None };
-        let span = part_of_answer(answer)?.span;
-        let room = cache.policy.entry_bytes_max.checked_sub(held.len() as u64)?;
-        let rest = self.read_all(room).await.filter(|rest| rest.len() as u64 == span.length())?;
-        let body = joined(held, before.span, &rest, span)?;
+        let (held_at, span) = (before.span, part_of_answer(answer)?.span);
+        let (first, last) = (held_at.first.min(span.first), held_at.last.max(span.last));
+        let length = (last - first).checked_add(1).filter(|length| *length <= cache.store.memory_body_max())?;
+        let _under_way = cache.store.filling().hold(length)?;
+        let mut both = BytesMut::zeroed(length as usize);
+        let place = |at: Span| (at.first - first) as usize..=(at.last - first) as usize;
+        self.read_into(both.get_mut(place(span))?).await?;
+        both.get_mut(place(held_at)).filter(|place| place.len() == held.len())?.copy_from_slice(held);
+        let body = both.freeze();
         self.put_back();
         cache.store.put(&caching.key, stored.clone(), Body::Memory(body.clone()), &[part.id], caching.epoch);
         if let Some(leader) = caching.leader.take() {
@@ -308,22 +314,21 @@ impl Exchange<'_> {
         self.answer_from(&caching.key, &both, reuse, Cached::Miss, &told).await
     }
 
-    /// Reads a body to its end; none if that does not come in time, or is further than `room` bytes away. The head waits for
-    /// it, and so it has no more time than a head has.
-    async fn read_all(&mut self, room: u64) -> Option<Bytes> {
-        let mut read = BytesMut::new();
+    /// Reads a body that fills this room; none if it does not, or not in time. The head waits for it, and so it has no more
+    /// time than a head has.
+    async fn read_into(&mut self, mut room: &mut [u8]) -> Option<()> {
         loop {
             let idle = self.upstream.idle_timeout;
             let patience = self.left().map_or(idle, |left| left.min(idle));
             let conn = self.conn.as_mut()?;
             let frame = poll_fn(|cx| conn.poll_body(cx));
             match tokio::time::timeout(patience, frame).await {
-                Ok(None) => return Some(read.freeze()),
-                Ok(Some(Ok(frame))) => read.extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Ok(None) => return room.is_empty().then_some(()),
+                Ok(Some(Ok(frame))) => {
+                    let data = frame.into_data().unwrap_or_default();
+                    room.split_off_mut(..data.len())?.copy_from_slice(&data);
+                }
                 Err(_) | Ok(Some(Err(_))) => return None,
-            }
-            if read.len() as u64 > room {
-                return None;
             }
         }
     }
@@ -372,15 +377,4 @@ impl Caching {
 /// Whether the upstream says that it is ill, or that it was asked too often.
 fn is_complaint(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
-}
-
-/// The bytes of two parts that touch or overlap, each beginning where it says.
-fn joined(a: &Bytes, at: Span, b: &Bytes, b_at: Span) -> Option<Bytes> {
-    let (first, last) = (at.first.min(b_at.first), at.last.max(b_at.last));
-    let mut both = BytesMut::zeroed(usize::try_from(last - first + 1).ok()?);
-    for (part, at) in [(b, b_at), (a, at)] {
-        let from = (at.first - first) as usize;
-        both.get_mut(from..from + part.len())?.copy_from_slice(part);
-    }
-    Some(both.freeze())
 }

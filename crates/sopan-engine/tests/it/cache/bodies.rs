@@ -120,7 +120,9 @@ async fn the_memory_is_bounded_and_keeps_what_is_asked_for() {
         let usage = stage.bench.cache.usage();
         assert!(usage.memory_bytes <= usage.memory_bytes_max, "{usage:?}");
     }
-    assert!(!stage.has("GET /0").await && stage.has("GET /499").await);
+    let usage = stage.bench.cache.usage();
+    assert!((60..=104).contains(&usage.memory_targets), "{usage:?}");
+    assert!(stage.has("GET /499").await && stage.has("GET /often").await);
     // One that would take more than its share is not taken, and drives nobody out.
     let larger = format!("200 | max-age=600 | = {}", "x".repeat(MIB / 16 + 1));
     stage.line("GET /larger", &larger).await;

@@ -262,7 +262,9 @@ impl Answered<'_> {
         let is_only_one = others.is_empty();
         let is_meant = |at: &usize| is_about(self.received.headers, &self.stored[*at].headers, is_only_one);
         let Some(index) = std::iter::once(ask.index).chain(others).find(is_meant) else { return self.is_no_use(ask) };
-        let stored = self.renewed(index, self.stored[index].extent);
+        let Some(stored) = self.renewed(index, self.stored[index].extent) else {
+            return After::AskAgain { forget: Some(index) };
+        };
         match self.reuse(index, &stored) {
             Some(reuse) => After::Freshen { index, stored: Box::new(stored), reuse: Some(reuse) },
             None => self.is_no_use(ask),
@@ -280,10 +282,9 @@ impl Answered<'_> {
     }
 
     fn pass_on_and_freshen(self, index: usize) -> After {
-        let stored = self.renewed(index, self.stored[index].extent);
-        match stored.is_given_once() {
-            true => After::Forget(vec![index]),
-            false => After::Freshen { index, stored: Box::new(stored), reuse: None },
+        match self.renewed(index, self.stored[index].extent).filter(|stored| !stored.is_given_once()) {
+            Some(stored) => After::Freshen { index, stored: Box::new(stored), reuse: None },
+            None => After::Forget(vec![index]),
         }
     }
 
@@ -308,7 +309,7 @@ impl Answered<'_> {
         if !is_same_body(&before.headers, self.received.headers) {
             return None;
         }
-        let stored = self.renewed(ask.index, held(both));
+        let stored = self.renewed(ask.index, held(both))?;
         let reuse = self.reuse(ask.index, &stored)?;
         let is_kept = !stored.is_given_once();
         is_kept.then(|| After::Join { index: ask.index, stored: Box::new(stored), reuse })
@@ -354,7 +355,8 @@ impl Answered<'_> {
         reuse(self.asked, index, stored, Standing::of(stored, self.received.times.received))
     }
 
-    fn renewed(self, index: usize, extent: Extent) -> Stored {
+    /// None where its head would become too large.
+    fn renewed(self, index: usize, extent: Extent) -> Option<Stored> {
         self.stored[index].renewed(self.policy, self.asked, self.received, extent)
     }
 

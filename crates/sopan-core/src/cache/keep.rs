@@ -69,15 +69,15 @@ impl Stored {
 
     /// The same answer after another one has updated it (RFC 9111 §3.2): 304, the rest of its body, or one to a HEAD. What is
     /// said now counts, also where it says less than before, so that it may be one that is
-    /// [given once](Stored::is_given_once) and not found again.
+    /// [given once](Stored::is_given_once) and not found again. None where its head would become too large.
     pub(super) fn renewed(
         &self,
         policy: &CachePolicy,
         asked: &Asked<'_>,
         received: Received<'_>,
         extent: Extent,
-    ) -> Self {
-        let mut headers = updated(&self.headers, received.headers);
+    ) -> Option<Self> {
+        let mut headers = updated(&self.headers, received.headers)?;
         // When it was made, and how old it was, is told by the update alone: what the one before said was long ago.
         for name in [DATE, AGE] {
             headers.remove(&name);
@@ -99,7 +99,7 @@ impl Stored {
         let merged = Received { status, headers: &headers, times: received.times };
         let headers = kept(merged, &directives, owner, extent);
         let (status, host, times) = (self.status, self.host.clone(), received.times);
-        Self { status, headers, host, owner, selecting, times, directives, freshness, extent }
+        Some(Self { status, headers, host, owner, selecting, times, directives, freshness, extent })
     }
 }
 

@@ -58,6 +58,21 @@ fn a_304_is_word_on_what_was_asked_about_or_of_no_use() {
     }
 }
 
+/// A head without one of its fields may be that of another answer.
+#[test]
+fn a_304_that_would_make_a_head_too_large_ends_the_answer_that_it_is_about() {
+    let many = |from: usize| (from..from + 60).map(|number| format!(" | x-{number}: 1")).collect::<String>();
+    let (kept, news) = (format!("{KEPT}{}", many(0)), many(100));
+    check(&kept, "GET", &format!("304{news}"), "ask again, forget #0");
+    check(
+        &kept,
+        r#"GET | if-none-match: "a" | cache-control: no-cache"#,
+        &format!("304{news}"),
+        "ask again, forget #0",
+    );
+    check(&kept, "HEAD", &format!(r#"200 | etag: "a"{news}"#), "forget #0");
+}
+
 #[test]
 fn a_304_to_several_says_which_one() {
     let a = r#"200 | cache-control: max-age=10 | etag: "a" | date: {-1}"#;

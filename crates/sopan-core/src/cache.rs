@@ -30,7 +30,7 @@ mod standing;
 mod stored;
 mod values;
 
-pub use after::{After, Failure, Received, after_failure, after_response};
+pub use after::{After, Failure, Received, after_failure, after_response, stands_by};
 pub use lookup::{Ask, Lookup, Reuse, Send, Shape, lookup};
 pub use marks::Marks;
 pub use stored::{Asked, Extent, NotStored, Owner, Stored, Times};

@@ -8,7 +8,7 @@
 //! ([`invalidate`](super::invalidate)).
 
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::header::{ETAG, HeaderName, LAST_MODIFIED};
 use http::{HeaderMap, Method, StatusCode};
@@ -99,6 +99,8 @@ pub enum After {
 pub enum Failure {
     /// The upstream could not be reached, broke off, did not answer in time, or is held to be down.
     Disconnected,
+    /// It answered that it failed, and that answer is not passed on.
+    Error,
     /// There is no token for the request before its deadline.
     NoToken,
 }
@@ -157,11 +159,36 @@ pub fn after_failure(
     failure: Failure,
     now: SystemTime,
 ) -> Option<Reuse> {
-    let lack = match failure {
-        Failure::Disconnected => Lack::Disconnected,
-        Failure::NoToken => Lack::NoToken,
-    };
-    stand_in(policy, asked, sent, stored, lack, now)
+    stand_in(policy, asked, sent, stored, failure.lack(), now)
+}
+
+/// For how long at least a stored answer may still be given where there is none from the upstream, if one may be: for a request that
+/// waits, and is better answered with that in time.
+pub fn stands_by(
+    policy: &CachePolicy,
+    asked: &Asked<'_>,
+    sent: &Send,
+    stored: &[&Stored],
+    failure: Failure,
+    now: SystemTime,
+) -> Option<Duration> {
+    let fallback = stored.get(sent.fallback?)?;
+    let standing = Standing::of(fallback, now);
+    match may_stand_in(policy, asked, fallback, standing, failure.lack()) {
+        StandIn::No => None,
+        StandIn::Fresh => Some(standing.left()),
+        StandIn::Stale(_, left) => Some(left),
+    }
+}
+
+impl Failure {
+    fn lack(self) -> Lack {
+        match self {
+            Self::Disconnected => Lack::Disconnected,
+            Self::Error => Lack::Error,
+            Self::NoToken => Lack::NoToken,
+        }
+    }
 }
 
 fn stand_in(
@@ -178,7 +205,7 @@ fn stand_in(
     let stale = match may_stand_in(policy, asked, fallback, standing, lack) {
         StandIn::No => return None,
         StandIn::Fresh => None,
-        StandIn::Stale(detail) => Some(detail),
+        StandIn::Stale(detail, _) => Some(detail),
     };
     reuse(asked, index, fallback, standing).map(|reuse| Reuse { stale, ..reuse })
 }
@@ -235,7 +262,9 @@ impl Answered<'_> {
         let is_only_one = others.is_empty();
         let is_meant = |at: &usize| is_about(self.received.headers, &self.stored[*at].headers, is_only_one);
         let Some(index) = std::iter::once(ask.index).chain(others).find(is_meant) else { return self.is_no_use(ask) };
-        let stored = self.renewed(index, self.stored[index].extent);
+        let Some(stored) = self.renewed(index, self.stored[index].extent) else {
+            return After::AskAgain { forget: Some(index) };
+        };
         match self.reuse(index, &stored) {
             Some(reuse) => After::Freshen { index, stored: Box::new(stored), reuse: Some(reuse) },
             None => self.is_no_use(ask),
@@ -253,10 +282,9 @@ impl Answered<'_> {
     }
 
     fn pass_on_and_freshen(self, index: usize) -> After {
-        let stored = self.renewed(index, self.stored[index].extent);
-        match stored.is_given_once() {
-            true => After::Forget(vec![index]),
-            false => After::Freshen { index, stored: Box::new(stored), reuse: None },
+        match self.renewed(index, self.stored[index].extent).filter(|stored| !stored.is_given_once()) {
+            Some(stored) => After::Freshen { index, stored: Box::new(stored), reuse: None },
+            None => After::Forget(vec![index]),
         }
     }
 
@@ -285,7 +313,7 @@ impl Answered<'_> {
         if !is_same_body(&before.headers, self.received.headers) {
             return None;
         }
-        let stored = self.renewed(ask.index, held(both));
+        let stored = self.renewed(ask.index, held(both))?;
         let reuse = self.reuse(ask.index, &stored)?;
         let is_kept = !stored.is_given_once();
         is_kept.then(|| After::Join { index: ask.index, stored: Box::new(stored), reuse })
@@ -331,7 +359,8 @@ impl Answered<'_> {
         reuse(self.asked, index, stored, Standing::of(stored, self.received.times.received))
     }
 
-    fn renewed(self, index: usize, extent: Extent) -> Stored {
+    /// None where its head would become too large.
+    fn renewed(self, index: usize, extent: Extent) -> Option<Stored> {
         self.stored[index].renewed(self.policy, self.asked, self.received, extent)
     }
 

@@ -54,7 +54,7 @@ impl Standing {
         }
     }
 
-    fn left(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         self.lifetime.saturating_sub(self.age)
     }
 
@@ -175,15 +175,18 @@ pub(super) fn may_stand_in(
         Lack::NoToken => (Detail::StaleNoToken, window(policy, stored, tolerated)),
     };
     let allowed = allowed.min(policy.stale_max);
-    let is_within = standing.staleness().is_some_and(|staleness| staleness <= allowed);
-    if is_within && !allowed.is_zero() { StandIn::Stale(detail) } else { StandIn::No }
+    match standing.staleness().and_then(|staleness| allowed.checked_sub(staleness)) {
+        Some(left) if !allowed.is_zero() => StandIn::Stale(detail, left),
+        _ => StandIn::No,
+    }
 }
 
 /// Whether an answer is given in place of the upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StandIn {
     Fresh,
-    Stale(Detail),
+    /// For this reason, and for so long still.
+    Stale(Detail, Duration),
     No,
 }
 

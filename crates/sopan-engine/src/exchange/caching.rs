@@ -4,12 +4,13 @@
 //! in `sopan_core::cache`; here it is done. A fresh hit is answered on the spot, without a task, a wait or a token
 //! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on. The head is changed on its way to the upstream,
 //! and made again what the client sent when there is an answer to be held against it, by `own`. How an answer is made of what is stored is in `reuse`, what becomes
-//! of the upstream's in `settle`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
+//! of the upstream's in `settle`, when it is given rather than waited for in `standby`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
 
 pub(crate) mod background;
 mod own;
 mod reuse;
 mod settle;
+mod standby;
 mod untrue;
 mod whose;
 
@@ -30,6 +31,7 @@ use sopan_core::cache::{
     after_response, lookup,
 };
 use sopan_core::policy::{CachePolicy, PathTreatment};
+use sopan_core::time::Instant;
 
 use self::reuse::CACHE_STATUS;
 use super::turn::Stop;
@@ -42,6 +44,7 @@ use crate::refusal::Refusal;
 use crate::store::{self, Entry, Epoch, Key, Sought};
 use own::Own;
 pub(super) use settle::Unsettled;
+pub(super) use standby::Standby;
 
 /// How often a request looks anew because another has changed what is stored, before it goes on its own.
 const LOOKS_MAX: usize = 4;
@@ -242,9 +245,19 @@ impl Exchange<'_> {
                 Joined::Follow(follower) => {
                     caching.has_followed = true;
                     self.story.waits(upstream.clock.now());
-                    let led = follower.wait(self.deadline).await;
+                    let wait = follower.wait(self.deadline);
+                    let led = match self.standby(Instant::NEVER) {
+                        Some(standby) => standby.over(self, wait).await,
+                        None => Ok(wait.await),
+                    };
                     self.waited(true);
-                    led
+                    match led {
+                        Ok(led) => led,
+                        Err(failure) => match self.stale_instead(failure).await {
+                            Some(answer) => return Some(answer),
+                            None => continue,
+                        },
+                    }
                 }
             };
             match led {
@@ -346,11 +359,12 @@ impl Exchange<'_> {
         if observe && matches!(looked, Lookup::Reuse(_)) {
             self.story.observed = Some(Box::new(Observed::from_store()));
         }
-        let Some(caching) = &mut self.caching else { return };
-        caching.entry = entry;
+        let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
+        let memory_max = cache.store.memory_body_max();
+        let is_joined = |ask: &Ask| entry.as_ref().is_some_and(|entry| is_joined(entry, ask, memory_max));
         caching.sent = match looked {
             Lookup::Send(send) if observe => Some(Send { ask: None, fallback: None, is_sharable: false, ..send }),
-            Lookup::Send(send) => Some(send),
+            Lookup::Send(send) => Some(Send { ask: send.ask.filter(|ask| is_joined(ask)), ..send }),
             Lookup::Unsatisfied if !observe => None,
             Lookup::Unsatisfied | Lookup::Reuse(_) => Some(Send {
                 forward: Forward::Bypass,
@@ -360,6 +374,7 @@ impl Exchange<'_> {
                 may_store: !caching.directives.no_store,
             }),
         };
+        caching.entry = entry;
     }
 
     /// Tells the client of an answer of the upstream that the cache does not look at why it had to be asked for.
@@ -429,15 +444,33 @@ impl Exchange<'_> {
         if let Some(leader) = leader {
             leader.failed();
         }
-        let (reuse, key, entry) = (reuse?, caching.key.clone(), caching.entry.clone()?);
+        let (key, entry) = (caching.key.clone(), caching.entry.clone());
+        let (Some(reuse), Some(entry)) = (reuse, entry) else { return self.has_no_fallback() };
         let told = CacheStatus {
             forward: Some(caching.forward()),
             ttl: Some(reuse.ttl),
             detail: reuse.stale,
             ..CacheStatus::default()
         };
-        self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await
+        match self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await {
+            Some(answer) => Some(answer),
+            None => self.has_no_fallback(),
+        }
     }
+
+    /// There is no answer in store for the failures of this request, or not any more.
+    fn has_no_fallback<T>(&mut self) -> Option<T> {
+        self.caching.as_mut()?.sent.as_mut()?.fallback = None;
+        None
+    }
+}
+
+/// Whether the rest of a part, where that is what is asked for, can be joined to it: only in memory, where both have to fit. To
+/// have all of it anew costs no more tokens.
+fn is_joined(entry: &Entry, ask: &Ask, memory_max: u64) -> bool {
+    let Some(missing) = ask.missing else { return true };
+    let held = entry.variants.get(ask.index).map(|part| &part.body);
+    matches!(held, Some(store::Body::Memory(held)) if held.len() as u64 + missing.length() <= memory_max)
 }
 
 /// Whether what is to be sent of an answer need not be read from a file first.

@@ -24,7 +24,7 @@ pub(super) struct Story {
     pub(super) cache_detail: Option<Detail>,
     now: Now,
     status: Option<StatusCode>,
-    is_told: bool,
+    telling: Telling,
 }
 
 /// What goes on.
@@ -35,6 +35,16 @@ enum Now {
     Waits(Instant),
     /// The request was sent then, and its answer is waited for.
     Asks(Instant),
+}
+
+/// Whether the observer is to be told of the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    Due,
+    /// It has been, or another sees to it.
+    Done,
+    /// No client asks, only the store.
+    Never,
 }
 
 /// Who is told a story, and the clock by which it ends.
@@ -75,7 +85,7 @@ impl Story {
             cache_detail: None,
             now: Now::Between,
             status: None,
-            is_told: false,
+            telling: Telling::Due,
         }
     }
 
@@ -113,7 +123,17 @@ impl Story {
 
     /// The observer is told by another, when the answer has been passed on.
     pub(super) fn is_told_later(&mut self) {
-        self.is_told = true;
+        self.telling = Telling::Done;
+    }
+
+    /// No client asks, only the store, and it is counted as an attempt alone.
+    pub(super) fn is_of_nobody(&mut self) {
+        self.telling = Telling::Never;
+    }
+
+    /// Whether no client waits for the answer.
+    pub(super) fn is_nobodys(&self) -> bool {
+        self.telling == Telling::Never
     }
 
     /// The status that the client gets.
@@ -153,9 +173,10 @@ impl Story {
 
     /// Tells the observer, once.
     pub(super) fn ended(&mut self, to: Audience<'_>, method: &Method, uri: &Uri, bytes: u64, whole: bool) {
-        if std::mem::replace(&mut self.is_told, true) {
+        if self.telling != Telling::Due {
             return;
         }
+        self.telling = Telling::Done;
         // A client that has left ends what was under way.
         self.waited(to.clock);
         self.heard(to.clock);

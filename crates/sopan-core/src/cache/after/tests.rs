@@ -58,6 +58,21 @@ fn a_304_is_word_on_what_was_asked_about_or_of_no_use() {
     }
 }
 
+/// A head without one of its fields may be that of another answer.
+#[test]
+fn a_304_that_would_make_a_head_too_large_ends_the_answer_that_it_is_about() {
+    let many = |from: usize| (from..from + 60).map(|number| format!(" | x-{number}: 1")).collect::<String>();
+    let (kept, news) = (format!("{KEPT}{}", many(0)), many(100));
+    check(&kept, "GET", &format!("304{news}"), "ask again, forget #0");
+    check(
+        &kept,
+        r#"GET | if-none-match: "a" | cache-control: no-cache"#,
+        &format!("304{news}"),
+        "ask again, forget #0",
+    );
+    check(&kept, "HEAD", &format!(r#"200 | etag: "a"{news}"#), "forget #0");
+}
+
 #[test]
 fn a_304_to_several_says_which_one() {
     let a = r#"200 | cache-control: max-age=10 | etag: "a" | date: {-1}"#;
@@ -429,6 +444,12 @@ fn failed(policy: &CachePolicy, kept: &str, now: f64, asked: &str, failure: Fail
     let asked = request.asked(policy);
     let Lookup::Send(sent) = lookup(policy, &asked, &[&kept], at(now)) else { panic!("{asked:?} is not sent") };
     let reuse = after_failure(policy, &asked, &sent, &[&kept], failure, at(now));
+    let lasts = |now| stands_by(policy, &asked, &sent, &[&kept], failure, at(now));
+    assert_eq!(lasts(now).is_some(), reuse.is_some());
+    if let (Some(left), Some(Reuse { stale: Some(_), .. })) = (lasts(now), &reuse) {
+        let end = now + left.as_secs_f64();
+        assert!(lasts(end).is_some() && lasts(end + 1.0).is_none());
+    }
     reuse.map_or("none".to_owned(), |reuse| tell_reuse(&reuse))
 }
 

@@ -201,6 +201,7 @@ fn settings_can_want_it_asked_about_each_time() {
     let swr = r#"200 | cache-control: max-age=1, stale-while-revalidate=60 | etag: "a""#;
     for (answer, asked, expected) in [
         (FRESH, "GET", r#"send Stale, asks #0 "a", or #0"#),
+        // There is nothing to ask about it with, so a request would cost as much as the first.
         ("200 | cache-control: max-age=60", "GET", "#0 whole, age 10, ttl 50"),
         (FRESH, "GET | cache-control: only-if-cached", "#0 whole, age 10, ttl 50"),
         (swr, "GET", r#"send Stale, asks #0 "a", or #0"#),

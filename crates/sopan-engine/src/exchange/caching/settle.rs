@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LOCATION, VARY};
@@ -9,11 +10,11 @@ use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use sopan_core::cache::invalidate::invalidates;
 use sopan_core::cache::range::{Span, part_of_answer};
 use sopan_core::cache::status::{CacheStatus, Detail};
-use sopan_core::cache::{After, Extent, NotStored, Received, Reuse, Stored, Times};
+use sopan_core::cache::{After, Extent, NotStored, Received, Reuse, Stored, Times, after_failure};
 use sopan_core::retry::Verdict;
 
 use super::reuse::CACHE_STATUS;
-use super::{Caching, Seat};
+use super::{Caching, Seat, with_stored};
 use crate::coalesce::{Landing, Leader};
 use crate::event::Cached;
 use crate::exchange::answer::{AnswerBody, Passing, Sharing};
@@ -75,6 +76,12 @@ impl Exchange<'_> {
         let named = self.with_names_of_clients(headers);
         let received = Received { status, headers: named.as_ref().unwrap_or(headers), times };
         let after = self.with_asked(&caching, |asked| caching.after(asked, &cache.policy, received));
+        let after = match after {
+            After::PassOn(why) if is_complaint(status) => {
+                self.rather(&caching, times.received).map_or(After::PassOn(why), After::Stale)
+            }
+            after => after,
+        };
         Ok(match after {
             After::PassOn(why) => self.pass_by(passed, &mut caching, Some(why)),
             After::Forget(indices) => {
@@ -86,6 +93,17 @@ impl Exchange<'_> {
                 self.pass_and_store(passed, caching, *stored, replaces)
             }
             after => return Err(Box::new(Unsettled { passed, caching, after: Some(after) })),
+        })
+    }
+
+    /// What is given rather than a complaint of the upstream where who came now would get no turn: this one has met what the
+    /// others are kept from, and is not to be worse off.
+    fn rather(&self, caching: &Caching, now: SystemTime) -> Option<Reuse> {
+        let (cache, failure) = (self.upstream.cache.as_ref()?, self.falls_back(caching, self.now())?);
+        let sent = caching.sent.as_ref()?;
+        self.with_asked(caching, |asked| {
+            let decide = |stored: &[&Stored]| after_failure(&cache.policy, asked, sent, stored, failure, now);
+            with_stored(caching.entry.as_deref(), decide)
         })
     }
 
@@ -184,7 +202,7 @@ impl Exchange<'_> {
         let status = passed.response.status();
         if let Some(leader) = caching.leader.take() {
             // A failure says nothing of the answers that will come.
-            if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            if is_complaint(status) {
                 leader.failed();
             } else {
                 leader.alone();
@@ -258,7 +276,8 @@ impl Exchange<'_> {
         None
     }
 
-    /// Joins the part that comes to the one that is stored; none if it does not come whole.
+    /// Joins the part that comes to the one that is stored; none if it does not come whole, or too much is under way to the
+    /// store already.
     async fn join(
         &mut self,
         caching: &mut Caching,
@@ -269,10 +288,15 @@ impl Exchange<'_> {
     ) -> Option<Answer> {
         let cache = self.upstream.cache.as_ref()?;
         let (Extent::Part(before), Body::Memory(held)) = (part.stored.extent, &part.body) else { return None };
-        let span = part_of_answer(answer)?.span;
-        let room = cache.policy.entry_bytes_max.checked_sub(held.len() as u64)?;
-        let rest = self.read_all(room).await.filter(|rest| rest.len() as u64 == span.length())?;
-        let body = joined(held, before.span, &rest, span)?;
+        let (held_at, span) = (before.span, part_of_answer(answer)?.span);
+        let (first, last) = (held_at.first.min(span.first), held_at.last.max(span.last));
+        let length = (last - first).checked_add(1).filter(|length| *length <= cache.store.memory_body_max())?;
+        let _under_way = cache.store.filling().hold(length)?;
+        let mut both = BytesMut::zeroed(length as usize);
+        let place = |at: Span| (at.first - first) as usize..=(at.last - first) as usize;
+        self.read_into(both.get_mut(place(span))?).await?;
+        both.get_mut(place(held_at)).filter(|place| place.len() == held.len())?.copy_from_slice(held);
+        let body = both.freeze();
         self.put_back();
         cache.store.put(&caching.key, stored.clone(), Body::Memory(body.clone()), &[part.id], caching.epoch);
         if let Some(leader) = caching.leader.take() {
@@ -290,22 +314,21 @@ impl Exchange<'_> {
         self.answer_from(&caching.key, &both, reuse, Cached::Miss, &told).await
     }
 
-    /// Reads a body to its end; none if that does not come in time, or is further than `room` bytes away. The head waits for
-    /// it, and so it has no more time than a head has.
-    async fn read_all(&mut self, room: u64) -> Option<Bytes> {
-        let mut read = BytesMut::new();
+    /// Reads a body that fills this room; none if it does not, or not in time. The head waits for it, and so it has no more
+    /// time than a head has.
+    async fn read_into(&mut self, mut room: &mut [u8]) -> Option<()> {
         loop {
             let idle = self.upstream.idle_timeout;
             let patience = self.left().map_or(idle, |left| left.min(idle));
             let conn = self.conn.as_mut()?;
             let frame = poll_fn(|cx| conn.poll_body(cx));
             match tokio::time::timeout(patience, frame).await {
-                Ok(None) => return Some(read.freeze()),
-                Ok(Some(Ok(frame))) => read.extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Ok(None) => return room.is_empty().then_some(()),
+                Ok(Some(Ok(frame))) => {
+                    let data = frame.into_data().unwrap_or_default();
+                    room.split_off_mut(..data.len())?.copy_from_slice(&data);
+                }
                 Err(_) | Ok(Some(Err(_))) => return None,
-            }
-            if read.len() as u64 > room {
-                return None;
             }
         }
     }
@@ -351,13 +374,7 @@ impl Caching {
     }
 }
 
-/// The bytes of two parts that touch or overlap, each beginning where it says.
-fn joined(a: &Bytes, at: Span, b: &Bytes, b_at: Span) -> Option<Bytes> {
-    let (first, last) = (at.first.min(b_at.first), at.last.max(b_at.last));
-    let mut both = BytesMut::zeroed(usize::try_from(last - first + 1).ok()?);
-    for (part, at) in [(b, b_at), (a, at)] {
-        let from = (at.first - first) as usize;
-        both.get_mut(from..from + part.len())?.copy_from_slice(part);
-    }
-    Some(both.freeze())
+/// Whether the upstream says that it is ill, or that it was asked too often.
+fn is_complaint(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }

@@ -299,7 +299,7 @@ fn step(theme: Theme) -> BoxedStrategy<Step> {
     let upstream = prop_oneof![
         16 => answer(theme).prop_map(Upstream::Answers),
         theme.weight(Theme::Staleness, 1) =>
-            select(&[Failure::Disconnected, Failure::NoToken][..]).prop_map(Upstream::Fails),
+            select(&[Failure::Disconnected, Failure::Error, Failure::NoToken][..]).prop_map(Upstream::Fails),
     ];
     (wait, request(theme), upstream).prop_map(|(wait, request, upstream)| Step { wait, request, upstream }).boxed()
 }

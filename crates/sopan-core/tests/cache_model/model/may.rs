@@ -154,7 +154,7 @@ impl Model {
             Cause::Itself => allowed,
             Cause::Failed(Failure::Disconnected) => i64::MAX / 1000,
             Cause::Answered(status) if ![500, 502, 503, 504].contains(&status) => allowed,
-            Cause::Failed(Failure::NoToken) | Cause::Answered(_) => {
+            Cause::Failed(Failure::NoToken | Failure::Error) | Cause::Answered(_) => {
                 // RFC 5861 §4: the scope of what a request says is this request.
                 let named = asked.allowance("stale-if-error").or(reading.allowance("stale-if-error"));
                 allowed.max(named.unwrap_or(policy_seconds(self.policy.stale_if_error)))

@@ -141,7 +141,7 @@ impl Model {
         match cause {
             Cause::Itself => false,
             Cause::Failed(Failure::Disconnected) => can_be_stale && within(i64::MAX),
-            Cause::Failed(Failure::NoToken) | Cause::Answered(_) => {
+            Cause::Failed(Failure::NoToken | Failure::Error) | Cause::Answered(_) => {
                 can_be_stale && reading.allowance("stale-if-error").is_some_and(within)
             }
         }

@@ -126,11 +126,12 @@ impl Exchange<'_> {
             After::PassOn(_) | After::Forget(_) | After::Store { .. } => self.pass_by(passed, &mut caching, None),
             After::Freshen { index, stored, reuse } => {
                 let variant = &entry.variants[index];
-                if stored.is_given_once() {
+                let is_stored = if stored.is_given_once() {
                     cache.store.forget(&caching.key, &[variant.id]);
+                    false
                 } else {
-                    cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch);
-                }
+                    cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch)
+                };
                 match caching.leader.take() {
                     Some(leader) if self.is_for_others(&caching, &cache.policy, &stored, stored.times.received) => {
                         leader.stored();
@@ -144,7 +145,7 @@ impl Exchange<'_> {
                 let told = CacheStatus {
                     forward: Some(caching.forward()),
                     forward_status: Some(status),
-                    stored: true,
+                    stored: is_stored,
                     ttl: Some(reuse.ttl),
                     ..CacheStatus::default()
                 };
@@ -298,14 +299,15 @@ impl Exchange<'_> {
         both.get_mut(place(held_at)).filter(|place| place.len() == held.len())?.copy_from_slice(held);
         let body = both.freeze();
         self.put_back();
-        cache.store.put(&caching.key, stored.clone(), Body::Memory(body.clone()), &[part.id], caching.epoch);
+        let both = Body::Memory(body.clone());
+        let is_stored = cache.store.put(&caching.key, stored.clone(), both, &[part.id], caching.epoch);
         if let Some(leader) = caching.leader.take() {
             leader.stored();
         }
         let told = CacheStatus {
             forward: Some(caching.forward()),
             forward_status: Some(StatusCode::PARTIAL_CONTENT),
-            stored: true,
+            stored: is_stored,
             ttl: Some(reuse.ttl),
             ..CacheStatus::default()
         };

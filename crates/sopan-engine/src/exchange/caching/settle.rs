@@ -162,7 +162,7 @@ impl Exchange<'_> {
                 return self.ask_again(caching);
             }
             After::Stale(reuse) => {
-                self.let_go();
+                self.let_go_of_rest();
                 if let Some(leader) = caching.leader.take() {
                     leader.failed();
                 }

@@ -24,13 +24,15 @@ mod codec;
 mod keep;
 mod list;
 mod lookup;
+mod marks;
 mod shape;
 mod standing;
 mod stored;
 mod values;
 
-pub use after::{After, Failure, Received, after_failure, after_response};
-pub use lookup::{Ask, Lookup, Reuse, Send, Shape, lookup};
+pub use after::{After, Failure, Received, after_failure, after_response, stands_by};
+pub use lookup::{Ask, Lookup, Reuse, Send, Shape, lookup, reuse_just_come};
+pub use marks::Marks;
 pub use stored::{Asked, Extent, NotStored, Owner, Stored, Times};
 
 #[cfg(test)]

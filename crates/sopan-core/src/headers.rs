@@ -16,10 +16,10 @@ mod trailers;
 mod upgrade;
 mod via;
 
-pub use forwarded::ForwardedPolicy;
+pub use forwarded::{ForwardedPolicy, tells_who_asked};
 pub use hop_by_hop::{is_hop_by_hop, strip_hop_by_hop};
 pub use last_hop::{Reach, reach, reflect};
-pub use links::{Elsewhere, Origin, rewrite_links};
+pub use links::{Elsewhere, Origin, is_link, rewrite_links};
 pub use redact::{Shown, is_credential, is_secret, redact_url};
 pub use trailers::strip_trailers;
 pub use upgrade::{is_upgrade_offered, offered_upgrade};

@@ -21,11 +21,13 @@
 //! | [`headers`] | which fields belong to one hop, which tell of it, where do they lead, and which may not be shown? |
 //! | [`safety`] | is this request meant for us, and by somebody who may? |
 //! | [`spelling`] | how far is one word from another? |
+//! | [`decimal`] | how is a number written? |
 
 pub mod breaker;
 pub mod bucket;
 pub mod cache;
 pub mod calendar;
+pub mod decimal;
 pub mod h1;
 pub mod headers;
 pub mod hints;

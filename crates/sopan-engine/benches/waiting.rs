@@ -7,16 +7,19 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use http::Request;
+use http::header::HOST;
+use sopan_core::policy::CachePolicy;
 use sopan_core::queue::ClientId;
 use sopan_engine::body::Source;
-use sopan_engine::exchange::{self, Inbound};
-use sopan_engine::{Dial, Settings, Stream, Surroundings, Target, Upstream};
+use sopan_engine::exchange::{self, Hop, Inbound};
+use sopan_engine::{Cache, CacheSettings, Dial, Settings, Stream, Surroundings, Target, Upstream};
 
 /// Nobody is ever connected to.
 struct Nowhere;
@@ -46,20 +49,21 @@ async fn measure(count: usize) {
     settings.lane.queue_bytes_max = u64::MAX;
     settings.lane.wait_max = None;
     settings.retry.total_timeout = None;
-    let around = Surroundings { dial: Some(Arc::new(Nowhere)), ..Surroundings::default() };
+    // As `sopan serve` has it.
+    settings.cache = Some(CachePolicy::default());
+    let cache = Cache::open(&CacheSettings::default()).expect("a cache in memory");
+    let around = Surroundings { dial: Some(Arc::new(Nowhere)), cache: Some(cache), ..Surroundings::default() };
     let (upstream, background) = Upstream::start(settings, around).expect("settings that are allowed");
     tokio::spawn(background);
 
     let before = memory();
     let mut waiting = Vec::with_capacity(count);
     for number in 0..count {
-        let inbound = Inbound {
-            request: request(number),
-            client: ClientId(number as u128 % 100),
-            weight: 1,
-            interims: None,
-            hop: None,
-        };
+        let request = request(number);
+        let base = request.headers().get(HOST).cloned();
+        let hop = Hop { peer: Some(IpAddr::from([127, 0, 0, 1])), base, takes_lines: true };
+        let inbound =
+            Inbound { request, client: ClientId(number as u128 % 100), weight: 1, interims: None, hop: Some(hop) };
         let mut exchange = Box::pin(exchange::call(&upstream, inbound));
         let mut cx = Context::from_waker(Waker::noop());
         // The first one takes the token and waits for a connection; all others wait for a turn.

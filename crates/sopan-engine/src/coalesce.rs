@@ -5,7 +5,8 @@
 //! leaves hands over to the one that has waited longest, which goes on as its own client, with its own deadline. When an
 //! answer's head has come that others may have, they get on board: each is given a seat, as long as there are seats from
 //! the body's beginning, until the answer has landed in the store. One that is for nobody else sends them on their own, and
-//! is remembered for a while, since who comes next would wait in vain.
+//! is remembered for a while, since who comes next would wait in vain. One that may not be used unasked is for those alone who
+//! came before it was asked for; of the others one leads, and they follow that.
 //!
 //! What an answer is, whether it is for who asked, and what a seat is, is the exchange's business: equal requests are only
 //! those that may well be given the same answer.
@@ -14,7 +15,7 @@ mod loners;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
-use std::hash::{BuildHasher as _, Hash, Hasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -22,11 +23,12 @@ use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMO
 use http::{HeaderName, Method};
 use parking_lot::Mutex;
 use sopan_core::cache::vary::Selecting;
-use sopan_core::cache::{Asked, Send as Sent};
+use sopan_core::cache::{Asked, Marks, Owner, Send as Sent};
 use sopan_core::headers::passes;
 use sopan_core::time::Instant;
 
 use crate::clock::{Clock, Watchdog};
+use crate::digest::ByDigest;
 use loners::Loners;
 
 /// Locks that the flights are spread over, by their key.
@@ -39,22 +41,48 @@ const DISTINCTIVE: [HeaderName; 6] = [RANGE, IF_RANGE, IF_NONE_MATCH, IF_MODIFIE
 /// never more flights than exchanges, since each is held by one.
 pub(crate) struct Flights<K, T> {
     shards: Box<[Mutex<Shard<K, T>>]>,
+    /// The digests of courses on which the last answer was for nobody else.
+    loners: Box<[Mutex<Loners<u64>>]>,
     hasher: RandomState,
     clock: Clock,
 }
 
-struct Shard<K, T> {
-    /// Those that newcomers may join.
-    flights: HashMap<Course<K>, Arc<Flight<K, T>>>,
-    loners: Loners<Course<K>>,
-}
+/// Those that newcomers may join.
+type Shard<K, T> = HashMap<Course<K>, Arc<Flight<K, T>>, ByDigest>;
 
 /// What requests have in common that are equal.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq)]
 struct Course<K> {
     key: K,
-    /// A digest of whatever else: who finds that two differ all the same goes on by itself.
-    like: u64,
+    /// A digest of it and of whatever else: who finds that two differ all the same goes on by itself.
+    digest: u64,
+}
+
+/// The digest is one that nobody can foresee, so maps need no other.
+impl<K> Hash for Course<K> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.digest);
+    }
+}
+
+/// A digest that begins with one which nobody can foresee, so that what is added to it may be mixed in quickly.
+struct Digest(u64);
+
+impl Digest {
+    fn add(&mut self, number: u64) {
+        // An odd number whose bits are as good as any.
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        let product = u128::from(self.0 ^ number) * u128::from(FACTOR);
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+
+    fn add_bytes(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut number = [0; 8];
+            number[..chunk.len()].copy_from_slice(chunk);
+            self.add(u64::from_le_bytes(number));
+        }
+    }
 }
 
 /// What becomes of a request that the store cannot answer.
@@ -96,10 +124,12 @@ struct Board<T> {
     /// Whether the answer is in the store, or will not come there.
     has_landed: bool,
     /// Who waits, the longest first.
-    waiting: BTreeMap<u64, Option<Waker>>,
+    waiting: BTreeMap<u32, Option<Waker>>,
+    /// Those before this number came before the request was sent.
+    sent_at: u32,
     /// What followers were told that have not heard it yet.
-    told: BTreeMap<u64, Told<T>>,
-    next: u64,
+    told: BTreeMap<u32, Told<T>>,
+    next: u32,
 }
 
 enum Phase<T> {
@@ -120,8 +150,9 @@ enum Told<T> {
 
 impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     pub(crate) fn new(clock: Clock) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::new(Shard { flights: HashMap::new(), loners: Loners::new(SHARDS) }));
-        Self { shards: shards.collect(), hasher: RandomState::new(), clock }
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let loners = (0..SHARDS).map(|_| Mutex::new(Loners::new(SHARDS))).collect();
+        Self { shards, loners, hasher: RandomState::new(), clock }
     }
 
     /// A request that the store cannot answer, and that is to be sent like this. To be asked only where its answer may be
@@ -131,25 +162,34 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
         self: &Arc<Self>,
         key: K,
         asked: &Asked<'_>,
-        told_apart: &Selecting,
+        told_apart: Option<&Selecting>,
         sent: &Sent,
     ) -> Joined<K, T> {
-        let course = Course { key, like: self.likeness(asked, told_apart, sent) };
-        let mut shard = self.shard(&course.key).lock();
-        if shard.loners.contains(&course, self.clock.now()) {
+        let course = Course { digest: self.digest(&key, asked, told_apart, sent), key };
+        if self.has_loner(course.digest) {
             return Joined::Alone;
         }
-        if let Some(flight) = shard.flights.get(&course)
+        let mut shard = self.shard(&course.key).lock();
+        if let Some(flight) = shard.get(&course)
             && let Some(number) = flight.board.lock().enter()
         {
             return Joined::Follow(Follower { flights: Arc::clone(self), flight: Arc::clone(flight), number });
         }
         let flight = Arc::new(Flight::new(course.clone()));
-        let full = shard.flights.insert(course, Arc::clone(&flight));
+        let full = shard.insert(course, Arc::clone(&flight));
         // What it holds may want this lock when it goes.
         drop(shard);
         drop(full);
         Joined::Lead(Leader { flights: Arc::clone(self), flight, has_told: false })
+    }
+
+    /// Whether such a request goes by itself, since the last answer was for nobody else.
+    pub(crate) fn is_alone(&self, key: &K, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> bool {
+        self.has_loner(self.digest(key, asked, told_apart, sent))
+    }
+
+    fn has_loner(&self, digest: u64) -> bool {
+        self.loners(digest).lock().contains(&digest, || self.clock.now())
     }
 
     /// What is under way for this key is out of date: newcomers do not join it. That what it brings is not stored either is for
@@ -166,7 +206,7 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     }
 
     fn doom_in(&self, shard: &Mutex<Shard<K, T>>, is_doomed: impl Fn(&K) -> bool) {
-        let doomed: Vec<_> = shard.lock().flights.extract_if(|course, _| is_doomed(&course.key)).collect();
+        let doomed: Vec<_> = shard.lock().extract_if(|course, _| is_doomed(&course.key)).collect();
         // Not under the lock: a seat's giver may be the last to hold a body.
         drop(doomed);
     }
@@ -174,20 +214,41 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     /// How many flights newcomers may join.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().flights.len()).sum()
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
     fn shard(&self, key: &K) -> &Mutex<Shard<K, T>> {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 
-    /// A digest of what may choose another answer for the same key: whom it is for, what is asked of it.
-    fn likeness(&self, asked: &Asked<'_>, told_apart: &Selecting, sent: &Sent) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
+    fn loners(&self, digest: u64) -> &Mutex<Loners<u64>> {
+        &self.loners[(digest >> 32) as usize % SHARDS]
+    }
+
+    /// A digest of the key and of what may choose another answer for it: whom it is for, what is asked of it.
+    fn digest(&self, key: &K, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> u64 {
+        let mut digest = Digest(self.hasher.hash_one(key));
+        // Lengths and kinds first, so that nothing is taken for something else.
+        let kinds = u64::from(asked.owner.is_some()) << 1 | u64::from(asked.method == Method::HEAD);
+        digest.add((asked.host.len() as u64) << 2 | kinds);
+        digest.add_bytes(asked.host);
+        if let Some(Owner(owner)) = &asked.owner {
+            digest.add_bytes(owner);
+        }
         // One that has come round must not wait for the answer to itself.
-        let rounds = passes(asked.headers);
-        (asked.host, asked.owner, asked.method == Method::HEAD, rounds).hash(&mut hasher);
-        told_apart.fields.hash(&mut hasher);
+        let rounds = if asked.marks.has(Marks::VIA) { passes(asked.headers) } else { 0 };
+        let is_of_many = rounds == 0 && told_apart.is_none();
+        if !is_of_many || sent.ask.is_some() || asked.marks.has(Marks::DISTINCTIVE) {
+            digest.add(self.particulars(asked, told_apart, sent));
+            digest.add(rounds as u64);
+        }
+        digest.0
+    }
+
+    /// The same of what few requests have.
+    fn particulars(&self, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        told_apart.map(|told_apart| &told_apart.fields).hash(&mut hasher);
         match &sent.ask {
             Some(ask) => {
                 let missing = ask.missing.map(|span| (span.first, span.last));
@@ -216,16 +277,16 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
 
     fn close_in(&self, shard: &mut Shard<K, T>, flight: &Arc<Flight<K, T>>) {
         // Another may have taken its place.
-        if shard.flights.get(&flight.course).is_some_and(|known| Arc::ptr_eq(known, flight)) {
-            shard.flights.remove(&flight.course);
+        if shard.get(&flight.course).is_some_and(|known| Arc::ptr_eq(known, flight)) {
+            shard.remove(&flight.course);
         }
     }
 }
 
 impl<K, T> Flight<K, T> {
     fn new(course: Course<K>) -> Self {
-        let board =
-            Board { phase: Phase::Asking, has_landed: false, waiting: BTreeMap::new(), told: BTreeMap::new(), next: 0 };
+        let (waiting, told) = (BTreeMap::new(), BTreeMap::new());
+        let board = Board { phase: Phase::Asking, has_landed: false, waiting, sent_at: 0, told, next: 0 };
         Self { course, board: Mutex::new(board) }
     }
 
@@ -241,14 +302,15 @@ impl<K, T> Flight<K, T> {
 
 impl<T> Board<T> {
     /// The number of a newcomer that follows, if it can.
-    fn enter(&mut self) -> Option<u64> {
+    fn enter(&mut self) -> Option<u32> {
         let number = self.next;
+        let next = number.checked_add(1)?;
         match &self.phase {
             Phase::Asking => drop(self.waiting.insert(number, None)),
             Phase::Boarding(seats) => drop(self.told.insert(number, Told::Shared(seats()?))),
             Phase::Over => return None,
         }
-        self.next += 1;
+        self.next = next;
         Some(number)
     }
 }
@@ -282,6 +344,24 @@ impl<K: Eq + Hash + Clone, T> Leader<K, T> {
         }
     }
 
+    /// The request is about to be sent: who comes from now on comes after that.
+    pub(crate) fn sends(&self) {
+        let mut board = self.flight.board.lock();
+        board.sent_at = board.next;
+    }
+
+    /// There is an answer that those may have who came before it was asked for, each by a seat. Of the others one leads.
+    pub(crate) fn answers_those_before(self, seats: impl Fn() -> Option<T>) {
+        let mut board = self.flight.board.lock();
+        let sent_at = board.sent_at;
+        let later = board.waiting.split_off(&sent_at);
+        let before = std::mem::replace(&mut board.waiting, later);
+        board.told.extend(before.keys().map(|number| (*number, seats().map_or(Told::Alone, Told::Shared))));
+        drop(board);
+        before.into_values().flatten().for_each(Waker::wake);
+        // The drop hands over.
+    }
+
     /// The store has what the others need.
     pub(crate) fn stored(self) {
         self.end(|| Told::LookAgain);
@@ -289,8 +369,8 @@ impl<K: Eq + Hash + Clone, T> Leader<K, T> {
 
     /// There is an answer, and it is for nobody else; nor will the next ones be.
     pub(crate) fn alone(self) {
-        let (flights, course) = (&self.flights, &self.flight.course);
-        flights.shard(&course.key).lock().loners.add(course.clone(), flights.clock.now());
+        let (flights, digest) = (&self.flights, self.flight.course.digest);
+        flights.loners(digest).lock().add(digest, flights.clock.now());
         self.end(|| Told::Alone);
     }
 
@@ -347,7 +427,7 @@ impl<K: Eq + Hash + Clone, T> Drop for Landing<K, T> {
 pub(crate) struct Follower<K: Eq + Hash + Clone, T> {
     flights: Arc<Flights<K, T>>,
     flight: Arc<Flight<K, T>>,
-    number: u64,
+    number: u32,
 }
 
 impl<K: Eq + Hash + Clone, T> Follower<K, T> {

@@ -39,6 +39,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, RETRY_AFTER, UPGRADE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use sopan_core::breaker::Health;
+use sopan_core::cache;
 use sopan_core::headers::{offered_upgrade, strip_hop_by_hop, went_in_a_circle};
 use sopan_core::lane::Visit;
 use sopan_core::queue::{ClientId, Entry};
@@ -53,7 +54,7 @@ use crate::refusal::{Failure, Refusal};
 use crate::transport::Conn;
 use crate::upstream::Upstream;
 pub use answer::{AnswerBody, AnswerError};
-use caching::Caching;
+use caching::{Caching, Unsettled};
 use collect::Collector;
 pub use collect::Sink;
 use hop::Crossing;
@@ -97,7 +98,7 @@ struct Exchange<'a> {
     /// The request's head, as every attempt sends it.
     head: Request<()>,
     /// About what it holds of memory.
-    head_bytes: u64,
+    head_bytes: u32,
     /// The target as the client sent it, where the upstream's prefix makes it another.
     original: Option<Box<Uri>>,
     body: Body,
@@ -108,7 +109,6 @@ struct Exchange<'a> {
     arrival: u64,
     /// When the whole exchange must have its answer's head.
     deadline: Option<Instant>,
-    backoff: Backoff,
     story: Story,
     /// What the attempt under way has: a turn, a connection for it, and an answer on that.
     turn: Option<Turn>,
@@ -118,7 +118,7 @@ struct Exchange<'a> {
     caching: Option<Box<Caching>>,
     /// What is left of failed attempts, which most exchanges have none of.
     past: Option<Box<Past>>,
-    collector: Option<Collector<'a>>,
+    collector: Option<Box<Collector<'a>>>,
 }
 
 /// What attempts that failed have left behind.
@@ -132,6 +132,8 @@ struct Past {
     hold: Option<Duration>,
     /// Whether it had a `Retry-After`, usable or not.
     says_when: bool,
+    /// How long the waits have been.
+    backoff: Backoff,
     /// When the retry that is not sent yet was taken from the lane's budget.
     withdrawn: Option<Instant>,
 }
@@ -146,16 +148,18 @@ struct Failed {
     reason: String,
 }
 
-/// What came of one attempt.
+/// What came of one attempt. In boxes, as in [`Onward`].
 enum Attempt {
     /// There is an answer, on the connection of the turn.
     Answered,
-    Failed(Failed),
+    Failed(Box<Failed>),
     /// An idle connection was closed just as it was used again; the upstream has not seen the request.
     Stale,
     /// It is a retry that the lane's traffic does not afford.
     Unaffordable,
-    Stopped(Stop),
+    Stopped(Box<Stop>),
+    /// What is stored is given instead of waiting for a turn, for this reason; if it is lost, that goes on so.
+    Superseded(Box<(cache::Failure, Next)>),
 }
 
 /// Why there will be no answer.
@@ -168,10 +172,10 @@ enum GivenUp {
 
 /// What follows an attempt. In boxes, lest there be room for it beside all that wait.
 enum Onward {
-    Again(Again),
+    Again(Box<Again>),
     GiveUp(Box<GivenUp>),
     /// It is the cache's turn.
-    Settle(Box<(Option<Bytes>, Verdict)>),
+    Settle(Box<Unsettled>),
 }
 
 /// What follows an answer.
@@ -219,16 +223,15 @@ impl<'a> Exchange<'a> {
             weight,
             interims,
             crossing,
-            arrival: upstream.next_arrival(),
+            arrival: 0,
             deadline: upstream.retry.total_timeout.map(|total| arrived.after(total)),
-            backoff: Backoff::default(),
             story: Story::new(arrived),
             turn: None,
             conn: None,
             response: None,
             caching: None,
             past: None,
-            collector,
+            collector: collector.map(Box::new),
         }
     }
 
@@ -242,7 +245,9 @@ impl<'a> Exchange<'a> {
         {
             return answer;
         }
-        if self.caching.as_ref().is_some_and(|caching| caching.is_to_wait())
+        // What is answered from store takes no number, which all workers count together.
+        self.arrival = self.upstream.next_arrival();
+        if self.has_to_wait()
             && let Some(answer) = Box::pin(self.before_sending()).await
         {
             return answer;
@@ -253,30 +258,43 @@ impl<'a> Exchange<'a> {
         let mut next = Next { visit: Visit::First, since: self.story.arrived, fresh: false, is_paid_for: false };
         loop {
             let onward = match self.attempt(next).await {
-                Attempt::Stopped(stop) => Onward::GiveUp(Box::new(GivenUp::Stopped(stop))),
+                Attempt::Stopped(stop) => Onward::GiveUp(Box::new(GivenUp::Stopped(*stop))),
                 Attempt::Stale => {
                     next = Next { visit: Visit::Again, since: self.now(), fresh: true, is_paid_for: false };
                     continue;
                 }
+                Attempt::Superseded(why) => match Box::pin(self.fall_back(why.0)).await {
+                    Some(answer) => return answer,
+                    None => {
+                        next = why.1;
+                        continue;
+                    }
+                },
                 Attempt::Unaffordable => Onward::GiveUp(Box::new(GivenUp::Failed(Verdict::GiveUp(Why::BudgetSpent)))),
-                Attempt::Failed(failed) => match self.decide(failed) {
-                    Verdict::Again(again) => Onward::Again(again),
+                Attempt::Failed(failed) => match self.decide(*failed) {
+                    Verdict::Again(again) => Onward::Again(Box::new(again)),
                     verdict => Onward::GiveUp(Box::new(GivenUp::Failed(verdict))),
                 },
                 Attempt::Answered => match self.answered().await {
                     Answered::PassOn(prefix, verdict) if self.concerns_cache() => {
-                        Onward::Settle(Box::new((prefix, verdict)))
+                        match self.settle_at_once(prefix, verdict) {
+                            Ok(answer) => return answer,
+                            Err(unsettled) => Onward::Settle(unsettled),
+                        }
                     }
                     Answered::PassOn(prefix, verdict) => return self.pass_on(prefix, verdict),
-                    Answered::Again(again) => Onward::Again(again),
+                    Answered::Again(again) => Onward::Again(Box::new(again)),
                     Answered::Collected(response) => return self.finish(response.map(|()| None), End::Done),
                     Answered::Fail(verdict) => Onward::GiveUp(Box::new(GivenUp::Failed(verdict))),
                 },
             };
             next = match onward {
-                Onward::Again(again) => Box::pin(self.wait(again)).await,
+                Onward::Again(again) => match Box::pin(self.wait(*again)).await {
+                    Ok(next) => next,
+                    Err(answer) => return *answer,
+                },
                 Onward::GiveUp(why) => return Box::pin(self.give_up(*why)).await,
-                Onward::Settle(last) => match Box::pin(self.settle_with_cache(last.0, last.1)).await {
+                Onward::Settle(unsettled) => match Box::pin(self.settle_with_cache(*unsettled)).await {
                     Some(answer) => return answer,
                     // It was asked for the store's sake, and of no use to the client.
                     None => Next { visit: Visit::Again, since: self.now(), fresh: false, is_paid_for: false },
@@ -326,13 +344,12 @@ impl<'a> Exchange<'a> {
             Ok(Some(uri)) => self.original = Some(Box::new(std::mem::replace(self.head.uri_mut(), uri))),
             Err(_) => return Err(Refusal::Unsupported("this request target")),
         }
-        self.head.headers_mut().insert(http::header::HOST, target.authority().clone());
-        self.head_bytes = head_bytes(&self.head);
-        if self.head_bytes > HEAD_BYTES_MAX {
-            return Err(Refusal::HeadTooLarge { max: HEAD_BYTES_MAX });
-        }
-        self.sign();
-        self.ask_about_stored();
+        let bytes = head_bytes(&self.head);
+        self.head_bytes = match u32::try_from(bytes) {
+            Ok(bytes) if u64::from(bytes) <= HEAD_BYTES_MAX => bytes,
+            _ => return Err(Refusal::HeadTooLarge { max: HEAD_BYTES_MAX }),
+        };
+        self.dress();
         Ok(())
     }
 
@@ -347,7 +364,7 @@ impl<'a> Exchange<'a> {
                 method: self.head.method(),
                 has_idempotency_key: self.has_key(),
                 is_replayable: self.body.is_replayable(),
-                backoff: self.backoff,
+                backoff: self.past.as_ref().map_or_else(Backoff::default, |past| past.backoff),
                 left: self.left(),
             };
             decide(&self.upstream.retry, &situation, &outcome, self.upstream.jitter.dice())
@@ -423,25 +440,47 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Waits before a retry, where the hold of the lane does not do that anyway.
-    async fn wait(&mut self, again: Again) -> Next {
+    /// Waits before a retry, where the hold of the lane does not do that anyway; unless there is an answer sooner.
+    async fn wait(&mut self, again: Again) -> Result<Next, Box<Answer>> {
         let now = self.now();
         let resume = now.after(again.wait);
-        self.log_wait(again.wait);
-        self.backoff = again.backoff;
+        self.past().backoff = again.backoff;
         // Waits count from the end of the answer, and the hold began at its head. Else it would end a moment before this
         // wait does, and whoever came after this request would go before it.
         if let Some(hold) = self.past().hold {
             self.upstream.dispatcher.prolong_hold(hold, now);
         }
+        if let Some(failure) = self.failure_by_now()
+            && let Some(answer) = self.fall_back(failure).await
+        {
+            return Err(Box::new(answer));
+        }
+        self.log_wait(again.wait);
         // A ticket that waits in the queue for the end of a hold is there when it comes, in its place.
         if self.upstream.dispatcher.held_until().is_none_or(|end| end < resume) {
             let asked = self.last().is_some_and(|failed| failed.outcome.asks_to_wait());
-            self.story.waiting_since = Some(now);
-            self.upstream.clock.sleep_until(resume).await;
-            self.waited(asked);
+            while let Err(failure) = self.sleep_until(resume, asked).await {
+                if let Some(answer) = self.fall_back(failure).await {
+                    return Err(Box::new(answer));
+                }
+            }
         }
-        Next { visit: Visit::Again, since: resume, fresh: false, is_paid_for: again.spends_budget }
+        Ok(Next { visit: Visit::Again, since: resume, fresh: false, is_paid_for: again.spends_budget })
+    }
+
+    /// Sleeps, unless what is stored is to be given first, for this reason.
+    async fn sleep_until(&mut self, resume: Instant, asked: bool) -> Result<(), cache::Failure> {
+        self.story.waits(self.now());
+        let sleep = self.upstream.clock.sleep_until(resume);
+        let slept = match self.standby(Instant::NEVER) {
+            Some(standby) => standby.over(self, sleep).await,
+            None => {
+                sleep.await;
+                Ok(())
+            }
+        };
+        self.waited(asked);
+        slept
     }
 
     /// Accounts for a wait that has just ended. One that the lane or the upstream asked for does not count in the time of
@@ -462,7 +501,7 @@ impl<'a> Exchange<'a> {
         };
         let (client, weight, arrival) = (self.client, self.weight.max(1), self.arrival);
         // What a retry keeps of its body waits with it.
-        let bytes = self.head_bytes + self.body.held();
+        let bytes = u64::from(self.head_bytes) + self.body.held();
         Entry { client, weight, arrival, cost: 1, bytes, since, deadline }
     }
 
@@ -502,6 +541,6 @@ mod tests {
         let inbound =
             Inbound { request: Request::new(Source::Empty), client: ClientId(1), weight: 1, interims: None, hop };
         let size = size_of_val(&call(&upstream, inbound));
-        assert!(size <= 1312, "{size} bytes");
+        assert!(size <= 1168, "{size} bytes");
     }
 }

@@ -32,12 +32,12 @@ use crate::coalesce::Flights;
 use crate::exchange::caching::Seat;
 pub(crate) use disk::BodyLost;
 use disk::Disk;
-pub use disk::DiskUsage;
+pub use disk::{DiskState, DiskUsage};
 pub(crate) use entry::{Body, Entry, Variant};
 pub(crate) use epoch::Epoch;
 use epoch::Epochs;
 use key::Scope;
-pub(crate) use key::{Key, Place};
+pub(crate) use key::{Key, Place, Sought};
 use load::Loads;
 use memory::Memory;
 pub(crate) use read::BodyReader;
@@ -149,6 +149,8 @@ pub struct Usage {
     pub memory_bytes_max: u64,
     /// For how many targets answers lie in memory.
     pub memory_targets: u64,
+    /// How many answers have gone from there to make room.
+    pub memory_evictions: u64,
     /// The same of the disk, if there is one.
     pub disk: Option<DiskUsage>,
 }
@@ -208,6 +210,7 @@ impl Cache {
             memory_bytes: self.memory.bytes(),
             memory_bytes_max: self.memory.bytes_max(),
             memory_targets: self.memory.targets(),
+            memory_evictions: self.memory.evictions(),
             disk: self.disk.as_ref().map(Disk::usage),
         }
     }
@@ -253,6 +256,11 @@ impl Cache {
     /// The answers for a key, if all that there are are at hand.
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
         self.memory.get(key).filter(|entry| entry.is_whole)
+    }
+
+    /// The same for one that is only looked for.
+    pub(crate) fn find(&self, sought: &Sought) -> Option<Arc<Entry>> {
+        self.memory.find(sought).filter(|entry| entry.is_whole)
     }
 
     /// Stores an answer, in place of those with these ids, unless something made it untrue since it was asked for.
@@ -359,7 +367,8 @@ impl Cache {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn may_be_on_disk(&self, key: &Key) -> bool {
+    /// Whether there may be answers for a key that have to be waited for.
+    pub(crate) fn may_be_on_disk(&self, key: &Key) -> bool {
         self.disk.as_ref().is_some_and(|disk| disk.may_have(key))
     }
 

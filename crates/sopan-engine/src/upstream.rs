@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue};
 use sopan_core::breaker::Breaker;
-use sopan_core::headers::{Elsewhere, ForwardedPolicy, rewrite_links};
+use sopan_core::headers::{Elsewhere, ForwardedPolicy, is_link, rewrite_links};
 use sopan_core::lane::shadow::Shadow;
 use sopan_core::lane::{Lane, Snapshot};
 use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, PolicyError, RetryPolicy};
@@ -328,7 +328,10 @@ impl Upstream {
 
     /// The same, whether it is wished or not.
     pub(crate) fn as_clients_see(&self, fields: &mut HeaderMap, base: &HeaderValue) {
-        if let Ok(base) = base.to_str() {
+        // Most answers have none.
+        if fields.keys().any(is_link)
+            && let Ok(base) = base.to_str()
+        {
             rewrite_links(fields, &self.target().origin(&self.mount, self.elsewhere.as_ref()), base);
         }
     }

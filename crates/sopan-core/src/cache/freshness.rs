@@ -71,7 +71,12 @@ impl Freshness {
 
     /// How old the answer is at `now` (RFC 9111 §4.2.3).
     pub fn age(&self, times: Times, now: SystemTime) -> Duration {
-        self.initial_age.saturating_add(now.duration_since(times.received).unwrap_or_default())
+        self.age_after(now.duration_since(times.received).unwrap_or_default())
+    }
+
+    /// How old it is so long after it was received.
+    pub(super) fn age_after(&self, since: Duration) -> Duration {
+        self.initial_age.saturating_add(since)
     }
 }
 

@@ -9,10 +9,11 @@
 use std::time::SystemTime;
 
 use http::Method;
-use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::header::ETAG;
 
-use super::choose::{Choice, all, choose, completable, covering};
-use super::conditional::{Conditions, is_for_upstream};
+use super::choose::{Choice, all, choose, completable, covering, is_for};
+use super::conditional::Conditions;
+use super::marks::Marks;
 use super::range::Span;
 use super::shape::shape;
 use super::standing::{Judgement, Standing, is_fallback, judge};
@@ -71,7 +72,7 @@ pub struct Send {
     /// Why it goes.
     pub forward: Forward,
     /// What the upstream is asked with in place of the client's own conditions and `Range`; none if they go as they are.
-    pub ask: Option<Ask>,
+    pub ask: Option<Box<Ask>>,
     /// Which stored answer may be given if the upstream fails, as [`after_failure`](super::after_failure) has it.
     pub fallback: Option<usize>,
     /// Whether others that ask the same may wait for its answer.
@@ -83,7 +84,7 @@ pub struct Send {
 impl Send {
     /// What it asks for of a part in store that is to be completed.
     pub(super) fn missing(&self) -> Option<&Ask> {
-        self.ask.as_ref().filter(|ask| ask.missing.is_some())
+        self.ask.as_deref().filter(|ask| ask.missing.is_some())
     }
 }
 
@@ -150,6 +151,12 @@ pub fn lookup(policy: &CachePolicy, asked: &Asked<'_>, stored: &[&Stored], now: 
     Lookup::Send(send(policy, asked, stored, &choice, candidate))
 }
 
+/// How a request is answered with an answer that was asked for on its behalf too, after it came, and has just come or been
+/// confirmed; none if it is not for this request. That it may not be used unasked another time is no hindrance (RFC 9111 §4).
+pub fn reuse_just_come(asked: &Asked<'_>, stored: &Stored, now: SystemTime) -> Option<Reuse> {
+    if is_for(asked, stored) { reuse(asked, 0, stored, Standing::of(stored, now)) } else { None }
+}
+
 /// How a request is answered with an answer that may be given; none if that is a part, and not enough.
 pub(super) fn reuse(asked: &Asked<'_>, index: usize, stored: &Stored, standing: Standing) -> Option<Reuse> {
     let (age, ttl) = (standing.age.as_secs(), standing.ttl());
@@ -165,7 +172,7 @@ fn passes_by(policy: &CachePolicy, asked: &Asked<'_>) -> Option<Forward> {
         Some(Forward::Bypass)
     } else if !is_answered {
         Some(Forward::Method)
-    } else if asked.has_body || is_for_upstream(asked.headers) {
+    } else if asked.has_body || asked.marks.has(Marks::FOR_UPSTREAM) {
         Some(Forward::Bypass)
     } else {
         None
@@ -197,7 +204,7 @@ fn send(
     let about = candidate.as_ref().filter(|_| is_asked).and_then(|of| about(asked, stored, of.index));
     let missing = || {
         let (index, missing) = completable(policy, asked, stored).filter(|_| is_asked)?;
-        Some(Ask { index, conditions: Conditions::default(), missing: Some(missing) })
+        Some(Box::new(Ask { index, conditions: Conditions::default(), missing: Some(missing) }))
     };
     let forward = match &candidate {
         Some(candidate) => candidate.forward,
@@ -211,10 +218,10 @@ fn send(
 }
 
 /// How the upstream is asked whether an answer is still good, if there is anything to ask with.
-fn about(asked: &Asked<'_>, stored: &[&Stored], index: usize) -> Option<Ask> {
+fn about(asked: &Asked<'_>, stored: &[&Stored], index: usize) -> Option<Box<Ask>> {
     let others: Vec<_> = listed(asked, stored, index).into_iter().map(|other| stored[other]).collect();
     let conditions = Conditions::of(stored[index], &others);
-    (!conditions.is_empty()).then_some(Ask { index, conditions, missing: None })
+    (!conditions.is_empty()).then(|| Box::new(Ask { index, conditions, missing: None }))
 }
 
 /// The other answers that are asked about with one: those that the upstream could choose for this request instead, by their
@@ -228,10 +235,9 @@ pub(super) fn listed(asked: &Asked<'_>, stored: &[&Stored], index: usize) -> Vec
 /// Whether a request asks for all of an answer, and takes any that comes: nothing in it is about what the client has, or
 /// how old an answer may be.
 fn is_plain(asked: &Asked<'_>) -> bool {
-    let of_its_own = [RANGE, IF_RANGE, IF_NONE_MATCH, IF_MODIFIED_SINCE];
     let directives = &asked.directives;
     let is_particular = directives.no_cache || directives.max_age.is_some() || directives.min_fresh.is_some();
-    !is_particular && !of_its_own.iter().any(|name| asked.headers.contains_key(name))
+    !is_particular && !asked.marks.has(Marks::DISTINCTIVE)
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@
 //!
 //! Left to others: whether the answer is used at all.
 
-use http::header::RANGE;
 use http::{Method, StatusCode};
 
 use super::choose::part_wanted;
 use super::conditional::is_not_modified;
+use super::marks::Marks;
 use super::range::{Wanted, if_range_holds, wanted};
 use super::{Asked, Extent, Shape, Stored};
 
@@ -20,7 +20,10 @@ pub(super) fn shape(asked: &Asked<'_>, stored: &Stored) -> Option<Shape> {
         Extent::Part(_) => Some(part_wanted(asked, stored)?),
     };
     // Conditions are for what would have succeeded without them (RFC 9110 §13.2.1).
-    if stored.status.is_success() && is_not_modified(asked.headers, &stored.headers) {
+    if asked.marks.has(Marks::CONDITIONS)
+        && stored.status.is_success()
+        && is_not_modified(asked.headers, &stored.headers)
+    {
         return Some(Shape::NotModified);
     }
     if asked.method == Method::HEAD {
@@ -40,7 +43,5 @@ pub(super) fn shape(asked: &Asked<'_>, stored: &Stored) -> Option<Shape> {
 }
 
 fn is_ranged(asked: &Asked<'_>, stored: &Stored) -> bool {
-    asked.headers.contains_key(RANGE)
-        && stored.status == StatusCode::OK
-        && if_range_holds(asked.headers, &stored.headers)
+    asked.marks.has(Marks::RANGE) && stored.status == StatusCode::OK && if_range_holds(asked.headers, &stored.headers)
 }

@@ -6,6 +6,7 @@
 use http::{HeaderValue, StatusCode};
 
 use super::NotStored;
+use crate::decimal::Decimal;
 
 /// What the cache did with one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct CacheStatus {
     pub forward_status: Option<StatusCode>,
     /// For how long the answer is fresh still, in seconds, below 0 where it is stale.
     pub ttl: Option<i64>,
-    /// Whether the answer is stored.
+    /// Whether the answer is stored, which is known for good only when its body has come: this is told before.
     pub stored: bool,
     /// Whether the request shared that of another.
     pub collapsed: bool,
@@ -63,6 +64,16 @@ pub enum Detail {
 }
 
 impl CacheStatus {
+    const MISS_WITHOUT_LIFETIME: Self = Self {
+        hit: false,
+        forward: Some(Forward::UriMiss),
+        forward_status: None,
+        ttl: None,
+        stored: false,
+        collapsed: false,
+        detail: Some(Detail::NotStored(NotStored::NoLifetime)),
+    };
+
     /// A line of `Cache-Status`.
     ///
     /// ```
@@ -72,6 +83,19 @@ impl CacheStatus {
     /// assert_eq!(status.value(), "sopan; hit; ttl=12");
     /// ```
     pub fn value(&self) -> HeaderValue {
+        // Most answers of an API that does not think of caches say this.
+        if *self == Self::MISS_WITHOUT_LIFETIME {
+            return HeaderValue::from_static("sopan; fwd=uri-miss; detail=no-lifetime");
+        }
+        HeaderValue::from_bytes(self.line().bytes()).expect("words and numbers are of ASCII")
+    }
+
+    /// Appends the same to a text.
+    pub fn write(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(self.line().bytes());
+    }
+
+    fn line(&self) -> Line {
         let mut line = Line::default();
         line.text("sopan");
         match self.forward {
@@ -88,7 +112,7 @@ impl CacheStatus {
             line.text("; detail=");
             line.text(detail.word());
         }
-        HeaderValue::from_bytes(line.bytes()).expect("words and numbers are of ASCII")
+        line
     }
 
     fn forwarded(&self, line: &mut Line, forward: Forward) {
@@ -123,6 +147,15 @@ impl Forward {
 }
 
 impl Detail {
+    /// All that say why an answer is given though it is stale.
+    pub const STALE: [Self; 5] = [
+        Self::StaleOnError,
+        Self::StaleDisconnected,
+        Self::StaleNoToken,
+        Self::StaleWhileRevalidate,
+        Self::StaleAccepted,
+    ];
+
     /// The word, which is a token.
     pub fn word(self) -> &'static str {
         match self {
@@ -137,6 +170,21 @@ impl Detail {
 }
 
 impl NotStored {
+    /// All of them, in their order.
+    pub const ALL: [Self; 11] = [
+        Self::Method,
+        Self::Bypass,
+        Self::RequestNoStore,
+        Self::NoStore,
+        Self::Private,
+        Self::SetCookie,
+        Self::VaryStar,
+        Self::Status,
+        Self::NoLifetime,
+        Self::Part,
+        Self::TooLarge,
+    ];
+
     /// The word, which is a token.
     pub fn word(self) -> &'static str {
         match self {
@@ -173,10 +221,14 @@ impl Default for Line {
 }
 
 impl Line {
-    /// What does not fit is left out.
     fn text(&mut self, text: &str) {
+        self.push(text.as_bytes());
+    }
+
+    /// What does not fit is left out.
+    fn push(&mut self, text: &[u8]) {
         if let Some(place) = self.bytes.get_mut(self.len..self.len + text.len()) {
-            place.copy_from_slice(text.as_bytes());
+            place.copy_from_slice(text);
             self.len += text.len();
         }
     }
@@ -186,15 +238,7 @@ impl Line {
         if integer < 0 {
             self.text("-");
         }
-        self.digits(integer.unsigned_abs());
-    }
-
-    fn digits(&mut self, number: u64) {
-        const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
-        if number >= 10 {
-            self.digits(number / 10);
-        }
-        self.text(DIGITS[(number % 10) as usize]);
+        self.push(Decimal::of(integer.unsigned_abs()).as_bytes());
     }
 
     fn bytes(&self) -> &[u8] {
@@ -232,6 +276,7 @@ mod tests {
                 },
                 "sopan; fwd=stale; fwd-status=304; stored; ttl=60",
             ),
+            (CacheStatus::MISS_WITHOUT_LIFETIME, "sopan; fwd=uri-miss; detail=no-lifetime"),
             (
                 CacheStatus { forward: Some(Forward::VaryMiss), collapsed: true, ..none },
                 "sopan; fwd=vary-miss; collapsed",
@@ -246,6 +291,9 @@ mod tests {
             ),
         ] {
             assert_eq!(status.value(), expected);
+            let mut text = b"x: ".to_vec();
+            status.write(&mut text);
+            assert_eq!(text, format!("x: {expected}").as_bytes());
         }
     }
 

@@ -10,6 +10,8 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::directives::{RequestDirectives, ResponseDirectives};
 use super::freshness::Freshness;
+use super::keep::is_not_forbidden;
+use super::marks::Marks;
 use super::range::Part;
 use super::standing::Standing;
 use super::standing::is_about_all;
@@ -38,6 +40,8 @@ pub struct Asked<'a> {
     pub host: &'a [u8],
     /// Its fields.
     pub headers: &'a HeaderMap,
+    /// Which of them matter here.
+    pub marks: Marks,
     /// Whose it is, if it has a field that is a secret: `Authorization`, `Cookie`, an API key.
     pub owner: Option<Owner>,
     /// Whether it has a body.
@@ -58,22 +62,24 @@ impl<'a> Asked<'a> {
         host: &'a [u8],
         headers: &'a HeaderMap,
     ) -> Self {
-        let path = target.split_once('?').map_or(target, |(path, _)| path);
-        let directives = RequestDirectives::read(headers);
-        let rule = policy.rule(path);
-        Self { method, target, host, headers, owner: None, has_body: false, directives, rule }
+        let marks = Marks::of(headers);
+        let directives =
+            if marks.has(Marks::DIRECTIVES) { RequestDirectives::read(headers) } else { RequestDirectives::default() };
+        let rule = policy.rule(target);
+        Self { method, target, host, headers, marks, owner: None, has_body: false, directives, rule }
     }
 }
 
 /// Shows no secret.
 impl fmt::Debug for Asked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, target, host, headers, owner, has_body, directives, rule } = self;
+        let Self { method, target, host, headers, marks, owner, has_body, directives, rule } = self;
         f.debug_struct("Asked")
             .field("method", method)
             .field("target", &redact_url(target))
             .field("host", &String::from_utf8_lossy(host))
             .field("headers", &Shown(headers))
+            .field("marks", marks)
             .field("owner", owner)
             .field("has_body", has_body)
             .field("directives", directives)
@@ -200,8 +206,9 @@ impl Stored {
     /// Whether it has been updated to one that may not be stored: it goes to the client who had asked about it, and to nobody
     /// else.
     pub fn is_given_once(&self) -> bool {
-        let Self { directives, owner, .. } = self;
-        directives.no_store && !directives.must_understand || is_about_all(&directives.private) && owner.is_none()
+        let is_forbidden = is_not_forbidden(self.status, &self.headers, &self.directives).is_err();
+        let is_of_nobody = is_about_all(&self.directives.private) && self.owner.is_none();
+        is_forbidden || is_of_nobody
     }
 
     /// Whether a request with a secret of another owner, or none, may be given it.

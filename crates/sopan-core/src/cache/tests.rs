@@ -137,7 +137,7 @@ pub(super) fn tell_lookup(found: &Lookup) -> String {
         Lookup::Send(sent) => sent,
     };
     let mut told = format!("send {:?}", sent.forward);
-    if let Some(Ask { index, conditions, missing }) = &sent.ask {
+    if let Some(Ask { index, conditions, missing }) = sent.ask.as_deref() {
         let missing = missing.map_or(String::new(), |span| format!(" bytes {}-{}", span.first, span.last));
         told += &format!(", asks #{index}{}{missing}", tell_conditions(conditions));
     }

@@ -204,7 +204,7 @@ fn trailers(read: &mut BytesMut) -> Result<Step, &'static str> {
         return if read.len() >= TRAILERS_MAX { Err("the trailers are too long") } else { Ok(Step::More) };
     };
     let bytes = read.split_to(end).freeze();
-    fields::read(&bytes).map(|section| Step::Trailers(section.fields)).map_err(|_| "the trailers cannot be read")
+    fields::read(&bytes, 0).map(|section| Step::Trailers(section.fields)).map_err(|_| "the trailers cannot be read")
 }
 
 #[cfg(test)]

@@ -11,8 +11,9 @@ use crate::headers::Shown;
 /// The most fields of a section.
 pub const FIELDS_MAX: usize = 100;
 
-/// There is room for so many from the start, those included that sopan adds.
-const FIELDS_USUAL: usize = 18;
+/// A line of a head is about so long, or longer. By that it is judged how many fields there will be: a map that grows is made
+/// anew, and one with much more room than it needs is a large piece of memory for each request that waits.
+const LINE_USUAL: usize = 32;
 
 /// A section that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -68,12 +69,13 @@ pub struct Section {
 }
 
 /// Reads a complete section, which is shared, not copied. `bytes` ends with the section's empty line, and begins with its
-/// first field's.
+/// first field's. There is room for `added` fields more, which the caller will add.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(bytes: &Bytes) -> Result<Section, Fault> {
-    let mut section = Section { fields: HeaderMap::with_capacity(FIELDS_USUAL), ..Section::default() };
+pub fn read(bytes: &Bytes, added: usize) -> Result<Section, Fault> {
+    let usual = (bytes.len() / LINE_USUAL).min(FIELDS_MAX) + added;
+    let mut section = Section { fields: HeaderMap::with_capacity(usual), ..Section::default() };
     let (mut from, mut count) = (0, 0);
     while let Some(length) = memchr::memchr(b'\n', &bytes[from..]) {
         let line = bytes[from..from + length].strip_suffix(b"\r").ok_or(Fault::BareLf)?;
@@ -162,7 +164,7 @@ mod tests {
 
     #[track_caller]
     fn check(section: &[u8], expected: Result<&[(&str, &[u8])], Fault>) {
-        let read = read(&Bytes::copy_from_slice(section));
+        let read = read(&Bytes::copy_from_slice(section), 0);
         let shown = read.as_ref().map(|section| {
             section.fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect::<Vec<_>>()
         });

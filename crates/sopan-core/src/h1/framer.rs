@@ -10,7 +10,9 @@ use std::io::{IoSlice, Write as _};
 use bytes::{Buf, Bytes};
 use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request, Response, StatusCode};
+
+use crate::decimal::Decimal;
 
 /// How a body's end is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,13 +92,20 @@ impl Framer {
 
     /// Begins an answer, with its head. `tells_length`: a length that is told without such a body, as to a HEAD request.
     pub fn response(&mut self, head: &Response<()>, framing: Framing, tells_length: Option<u64>) {
+        self.response_with(head, &[], framing, tells_length);
+    }
+
+    /// The same, with `lines` of its head that are written already, as by [`field_lines`], before those of its fields.
+    pub fn response_with(&mut self, head: &Response<()>, lines: &[u8], framing: Framing, tells_length: Option<u64>) {
         let from = self.text.len();
-        self.text.reserve(TEXT_ROOM);
-        self.text.extend_from_slice(b"HTTP/1.1 ");
-        self.text.extend_from_slice(head.status().as_str().as_bytes());
-        self.text.push(b' ');
-        self.text.extend_from_slice(head.status().canonical_reason().unwrap_or_default().as_bytes());
-        self.text.extend_from_slice(b"\r\n");
+        // A small body goes behind it.
+        let body = match framing {
+            Framing::Length(length) if length <= SMALL as u64 => length as usize,
+            _ => 0,
+        };
+        self.text.reserve(TEXT_ROOM + lines.len() + body);
+        write_status(&mut self.text, head.status());
+        self.text.extend_from_slice(lines);
         write_fields(&mut self.text, head.headers());
         match tells_length {
             Some(length) => write_framing(&mut self.text, Framing::Length(length)),
@@ -234,13 +243,6 @@ impl Framer {
         *self = Self::default();
     }
 
-    /// Lets go of its buffers, which it gets again when they are needed. Only when it is done.
-    pub fn rest(&mut self) {
-        if self.is_done() {
-            self.abandon();
-        }
-    }
-
     fn add(&mut self, data: Bytes) {
         if data.len() <= SMALL {
             self.text.extend_from_slice(&data);
@@ -261,10 +263,31 @@ impl Framer {
     }
 }
 
+/// Lines of a head with these fields, for [`Framer::response_with`].
+pub fn field_lines(fields: &HeaderMap) -> Vec<u8> {
+    let mut lines = Vec::new();
+    write_fields(&mut lines, fields);
+    lines
+}
+
+fn write_status(out: &mut Vec<u8>, status: StatusCode) {
+    if status == StatusCode::OK {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        return;
+    }
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
 fn write_framing(out: &mut Vec<u8>, framing: Framing) {
     match framing {
         Framing::Length(length) => {
-            let _ = write!(out, "content-length: {length}\r\n");
+            out.extend_from_slice(b"content-length: ");
+            out.extend_from_slice(Decimal::of(length).as_bytes());
+            out.extend_from_slice(b"\r\n");
         }
         Framing::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
         Framing::Done | Framing::Close => {}

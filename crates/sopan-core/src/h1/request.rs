@@ -94,6 +94,9 @@ impl From<Fault> for BadRequest {
     }
 }
 
+/// What a request gets on its way: who has passed it on, and with `Forwarded` or its like for whom.
+const FIELDS_ADDED: usize = 3;
+
 /// Reads a complete head, from its first byte to its empty line.
 ///
 /// # Errors
@@ -106,7 +109,7 @@ fn read_head(bytes: &Bytes) -> Result<Incoming, BadRequest> {
     let line_end = memchr::memchr(b'\n', bytes).ok_or(BadRequest::new("it has no request line"))?;
     let line = bytes[..line_end].strip_suffix(b"\r").ok_or(Fault::BareLf)?;
     let (method, target, version) = request_line(bytes, line)?;
-    let section = fields::read(&bytes.slice(line_end + 1..))?;
+    let section = fields::read(&bytes.slice(line_end + 1..), FIELDS_ADDED)?;
     if section.has_underscore {
         refuse_look_alikes(&section.fields)?;
     }

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeSet;
 
-use http::header::{CONTENT_LOCATION, HeaderMap, HeaderValue, LINK, LOCATION};
+use http::header::{CONTENT_LOCATION, HeaderMap, HeaderName, HeaderValue, LINK, LOCATION};
 
 use super::authority::{Authority, Host};
 
@@ -73,18 +73,20 @@ impl Elsewhere {
 /// ```
 pub fn rewrite_links(headers: &mut HeaderMap, origin: &Origin<'_>, authority: &str) {
     let rewriter = Rewriter { origin, authority };
-    for (name, value) in headers.iter_mut() {
-        let rewritten = if *name == LOCATION || *name == CONTENT_LOCATION {
-            rewriter.reference(value.as_bytes())
-        } else if *name == LINK {
-            rewriter.links(value.as_bytes())
-        } else {
-            continue;
+    for (name, value) in headers.iter_mut().filter(|(name, _)| is_link(name)) {
+        let rewritten = match *name {
+            LINK => rewriter.links(value.as_bytes()),
+            _ => rewriter.reference(value.as_bytes()),
         };
         if let Some(Ok(rewritten)) = rewritten.map(|bytes| HeaderValue::from_bytes(&bytes)) {
             *value = rewritten;
         }
     }
+}
+
+/// Whether a field of an answer has links that may lead to where it comes from.
+pub fn is_link(name: &HeaderName) -> bool {
+    matches!(*name, LOCATION | CONTENT_LOCATION | LINK)
 }
 
 struct Rewriter<'a> {

@@ -5,24 +5,11 @@
 
 use std::fmt;
 
-use http::header::{CONTENT_LOCATION, HeaderMap, HeaderName, HeaderValue, LINK, LOCATION, REFERER};
-
-/// What the name of a field that holds a secret contains. `auth` covers `Authorization` and all its relatives, `cookie`
-/// also `Set-Cookie`, `key` also `X-Api-Key`.
-const SECRET_WORDS: [&str; 12] = [
-    "auth",
-    "bearer",
-    "cookie",
-    "credential",
-    "csrf",
-    "jwt",
-    "key",
-    "passw",
-    "secret",
-    "session",
-    "signature",
-    "token",
-];
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE, DATE,
+    ETAG, HOST, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LINK, LOCATION,
+    ORIGIN, RANGE, REFERER, SERVER, USER_AGENT, VARY, VIA,
+};
 
 /// Whether the value of this field may not be shown: `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`,
 /// `X-Api-Key`, and whatever else is called like a key, token, secret, password, session or signature. A few harmless
@@ -36,7 +23,53 @@ const SECRET_WORDS: [&str; 12] = [
 /// assert!(!is_secret(&ACCEPT));
 /// ```
 pub fn is_secret(name: &HeaderName) -> bool {
-    SECRET_WORDS.iter().any(|word| name.as_str().contains(word))
+    !is_usual(name) && has_secret_word(name.as_str().as_bytes())
+}
+
+/// Whether it is one of those that most messages have, which need not be read letter by letter to see that they hold no
+/// secret: each request asks for all of its names.
+fn is_usual(name: &HeaderName) -> bool {
+    matches!(
+        *name,
+        ACCEPT
+            | ACCEPT_ENCODING
+            | ACCEPT_LANGUAGE
+            | CACHE_CONTROL
+            | CONTENT_LENGTH
+            | CONTENT_TYPE
+            | DATE
+            | ETAG
+            | HOST
+            | IF_MODIFIED_SINCE
+            | IF_NONE_MATCH
+            | LAST_MODIFIED
+            | ORIGIN
+            | RANGE
+            | REFERER
+            | SERVER
+            | USER_AGENT
+            | VARY
+            | VIA
+    )
+}
+
+/// Whether the name of a field contains what only those of secrets do. `auth` covers `Authorization` and all its relatives,
+/// `cookie` also `Set-Cookie`, `key` also `X-Api-Key`.
+fn has_secret_word(name: &[u8]) -> bool {
+    (0..name.len()).any(|at| {
+        let begins = |word: &[u8]| name[at..].starts_with(word);
+        match name[at] {
+            b'a' => begins(b"auth"),
+            b'b' => begins(b"bearer"),
+            b'c' => begins(b"cookie") || begins(b"credential") || begins(b"csrf"),
+            b'j' => begins(b"jwt"),
+            b'k' => begins(b"key"),
+            b'p' => begins(b"passw"),
+            b's' => begins(b"secret") || begins(b"session") || begins(b"signature"),
+            b't' => begins(b"token"),
+            _ => false,
+        }
+    })
 }
 
 /// Whether this field says by a secret who sends a request: `Authorization`, `Cookie`, an API key, whatever [`is_secret`] but
@@ -262,6 +295,38 @@ mod tests {
             "authentication-info",
         ] {
             assert!(is_secret(&HeaderName::from_static(name)), "{name}");
+        }
+    }
+
+    /// Whatever the others are called, they are found in the middle and at the end, and never by half a word.
+    #[test]
+    fn a_name_holds_a_secret_if_it_contains_the_word_for_it() {
+        let words = [
+            "auth",
+            "bearer",
+            "cookie",
+            "credential",
+            "csrf",
+            "jwt",
+            "key",
+            "passw",
+            "secret",
+            "session",
+            "signature",
+            "token",
+        ];
+        for word in words {
+            for (name, expected) in [
+                (word.to_owned(), true),
+                (format!("x-{word}-1"), true),
+                (format!("my{word}"), true),
+                // As when it begins anew within itself.
+                (format!("{}{word}", &word[..1]), true),
+                (format!("x-{}", &word[..word.len() - 1]), false),
+                (format!("x-{}-y", &word[1..]), false),
+            ] {
+                assert_eq!(is_secret(&HeaderName::from_bytes(name.as_bytes()).unwrap()), expected, "{name}");
+            }
         }
     }
 

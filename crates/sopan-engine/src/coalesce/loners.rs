@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use sopan_core::time::Instant;
 
+use crate::digest::ByDigest;
+
 /// How long that is remembered.
 pub(super) const ALONE_FOR: Duration = Duration::from_secs(60);
 /// How many are remembered; the oldest are forgotten first, and whoever asks for one waits once in vain.
 pub(super) const LONERS_MAX: usize = 10_000;
 
-/// A share of those that are remembered.
+/// A share of those that are remembered, each known by a digest of its own.
 pub(super) struct Loners<C> {
-    until: HashMap<C, Instant>,
+    until: HashMap<C, Instant, ByDigest>,
     /// All of them in the order of their end, which is that of their beginning.
     order: VecDeque<(Instant, C)>,
     max: usize,
@@ -22,11 +24,11 @@ pub(super) struct Loners<C> {
 impl<C: Eq + Hash + Clone> Loners<C> {
     /// One of so many shares.
     pub(super) fn new(shares: usize) -> Self {
-        Self { until: HashMap::new(), order: VecDeque::new(), max: LONERS_MAX.div_ceil(shares) }
+        Self { until: HashMap::default(), order: VecDeque::new(), max: LONERS_MAX.div_ceil(shares) }
     }
 
-    pub(super) fn contains(&self, course: &C, now: Instant) -> bool {
-        self.until.get(course).is_some_and(|until| now < *until)
+    pub(super) fn contains(&self, course: &C, now: impl FnOnce() -> Instant) -> bool {
+        self.until.get(course).is_some_and(|until| now() < *until)
     }
 
     pub(super) fn add(&mut self, course: C, now: Instant) {

@@ -12,7 +12,7 @@ use sopan_core::cache::conditional::Conditions;
 use sopan_core::cache::directives::RequestDirectives;
 use sopan_core::cache::range::Span;
 use sopan_core::cache::status::Forward;
-use sopan_core::cache::{Ask, Owner};
+use sopan_core::cache::{Ask, Marks, Owner};
 
 use super::loners::{ALONE_FOR, LONERS_MAX};
 use super::*;
@@ -55,14 +55,15 @@ impl Request {
             target: "/",
             host: self.host,
             headers: &self.headers,
+            marks: Marks::of(&self.headers),
             owner: self.owner,
             has_body: false,
             directives: RequestDirectives::default(),
             rule: None,
         };
-        let ask = self.ask.clone();
+        let ask = self.ask.clone().map(Box::new);
         let sent = Sent { forward: Forward::UriMiss, ask, fallback: None, is_sharable: true, may_store: true };
-        air.join(key, &asked, &Selecting::default(), &sent)
+        air.join(key, &asked, None, &sent)
     }
 }
 
@@ -172,6 +173,39 @@ async fn the_one_that_has_waited_longest_leads_when_the_leader_leaves() {
     assert_eq!(air.count(), 0);
 }
 
+/// What has to be asked about each time is older than nobody who gets it.
+#[tokio::test(start_paused = true)]
+async fn those_who_came_before_it_was_asked_for_get_it_and_the_others_ask_once_more() {
+    let (air, seat) = (air(), Seat::default());
+    let wait = || Box::pin(follow(&air, "a").wait(None)) as Wait;
+    let leader = lead(&air, "a");
+    let mut before = [wait(), wait()];
+    leader.sends();
+    let mut between = [wait(), wait()];
+    // The last time counts: it was sent again.
+    leader.sends();
+    let mut later = [wait(), wait(), wait()];
+    leader.answers_those_before(seats(&seat));
+    for wait in before.iter_mut().chain(&mut between) {
+        assert_eq!(news(&told(wait).unwrap()), "shared");
+    }
+    let Some(Led::Lead(second)) = told(&mut later[0]) else { panic!("nobody leads") };
+    assert!(later[1..].iter_mut().all(|wait| told(wait).is_none()));
+    let mut latest = wait();
+    second.sends();
+    second.answers_those_before(seats(&seat));
+    for wait in later[1..].iter_mut().chain([&mut latest]) {
+        assert_eq!(news(&told(wait).unwrap()), "shared");
+    }
+    assert_eq!((air.count(), Arc::strong_count(&seat)), (0, 1));
+    // Nobody has come since it was sent, and there is no seat.
+    let leader = lead(&air, "a");
+    let mut before = wait();
+    leader.sends();
+    leader.answers_those_before(|| None);
+    assert_eq!((news(&told(&mut before).unwrap()), air.count()), ("alone", 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_chosen_follower_is_woken() {
     let air = air();
@@ -247,18 +281,18 @@ async fn who_came_in_vain_is_not_joined_for_a_minute() {
 #[test]
 fn loners_are_bounded_and_forgotten() {
     let mut loners = Loners::new(10);
-    let at = |second: usize| Instant::ORIGIN.after(second as u32 * SECOND / 1_000);
+    let at = |second: u64| Instant::ORIGIN.after(second as u32 * SECOND / 1_000);
     for number in 0..5_000 {
         loners.add(number, at(number));
     }
     let kept = LONERS_MAX / 10;
     assert_eq!(loners.count(), kept);
-    assert_eq!((loners.contains(&3_999, at(5_000)), loners.contains(&4_000, at(5_000))), (false, true));
+    assert_eq!((loners.contains(&3_999, || at(5_000)), loners.contains(&4_000, || at(5_000))), (false, true));
     // Added once more, it is remembered from then.
     loners.add(4_000, at(30_000));
     loners.add(0, at(30_000 + 59_999));
-    assert_eq!((loners.count(), loners.contains(&4_000, at(89_999))), (2, true));
-    assert!(!loners.contains(&4_000, at(90_000)));
+    assert_eq!((loners.count(), loners.contains(&4_000, || at(89_999))), (2, true));
+    assert!(!loners.contains(&4_000, || at(90_000)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -422,9 +456,13 @@ fn a_storm_on_several_threads_leaves_nobody_waiting() {
                         Joined::Alone => panic!("nobody was for itself"),
                     };
                     let Some(leader) = lead else { continue };
-                    match rng.random_range(0..5) {
+                    match rng.random_range(0..6) {
                         0 => leader.stored(),
                         1 => leader.failed(),
+                        3 => {
+                            leader.sends();
+                            leader.answers_those_before(seats(seat));
+                        }
                         2 => {
                             let landing = leader.landing();
                             leader.shared(seats(seat));

@@ -1,5 +1,7 @@
 //! One attempt: a turn, a connection, and what came of sending.
 
+use std::future::Future;
+
 use sopan_core::breaker::Health;
 use sopan_core::retry::Outcome;
 
@@ -12,32 +14,39 @@ use crate::transport::{ConnectFailure, Lost, WireError, explain, failure, failur
 
 impl Exchange<'_> {
     /// Waits for a turn, sends, and waits for the answer's head.
-    pub(super) async fn attempt(&mut self, next: Next) -> Attempt {
-        match self.turn(next).await {
-            Ok(()) => {}
-            Err(NoTurn::Stopped(stop)) => return Attempt::Stopped(stop),
-            Err(NoTurn::Unconnected(failure)) => {
-                self.story.attempts += 1;
-                self.unconnected();
-                return Attempt::Failed(unconnected(&failure));
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` keeps room for its arguments twice, beside all that wait"
+    )]
+    pub(super) fn attempt(&mut self, next: Next) -> impl Future<Output = Attempt> + Send {
+        async move {
+            match self.turn(next).await {
+                Ok(()) => {}
+                Err(NoTurn::Stopped(stop)) => return Attempt::Stopped(Box::new(stop)),
+                Err(NoTurn::Superseded(failure)) => return Attempt::Superseded(Box::new((failure, next))),
+                Err(NoTurn::Unconnected(failure)) => {
+                    self.story.attempts += 1;
+                    self.unconnected();
+                    return Attempt::Failed(Box::new(unconnected(&failure)));
+                }
             }
-        }
-        if next.is_paid_for && !self.withdraw() {
-            self.put_back();
-            return Attempt::Unaffordable;
-        }
-        self.story.attempts += 1;
-        self.note_sending();
-        match self.send().await {
-            Ok(response) => {
-                self.note_sent();
-                self.response = Some(response);
-                Attempt::Answered
+            if next.is_paid_for && !self.withdraw() {
+                self.put_back();
+                return Attempt::Unaffordable;
             }
-            Err(unanswered) => {
-                let attempt = self.unanswered(&unanswered);
-                self.let_go();
-                attempt
+            self.story.attempts += 1;
+            self.note_sending();
+            match self.send().await {
+                Ok(response) => {
+                    self.note_sent();
+                    self.response = Some(response);
+                    Attempt::Answered
+                }
+                Err(unanswered) => {
+                    let attempt = self.unanswered(&unanswered);
+                    self.let_go();
+                    attempt
+                }
             }
         }
     }
@@ -46,7 +55,7 @@ impl Exchange<'_> {
         if let Some(error) = self.body.error() {
             self.upstream.observer.attempted(Attempted::Left);
             self.settle(Health::Neither, None);
-            return Attempt::Stopped(Stop::Body(error));
+            return Attempt::Stopped(Box::new(Stop::Body(error)));
         }
         let failed = match unanswered {
             Unanswered::TotalTimeout { was_fair } => {
@@ -57,7 +66,7 @@ impl Exchange<'_> {
                 };
                 self.upstream.observer.attempted(attempted);
                 self.settle(health, None);
-                return Attempt::Stopped(Stop::TotalTimeout { sent: true });
+                return Attempt::Stopped(Box::new(Stop::TotalTimeout { sent: true }));
             }
             Unanswered::TimedOut => {
                 Failed { outcome: Outcome::TimedOut, failure: Some(Failure::ResponseTimeout), reason: String::new() }
@@ -81,7 +90,7 @@ impl Exchange<'_> {
         } else {
             self.unconnected();
         }
-        Attempt::Failed(failed)
+        Attempt::Failed(Box::new(failed))
     }
 
     /// No connection could be made for the turn, or it was lost before a byte was written.

@@ -2,32 +2,36 @@
 //!
 //! What is decided, whether an answer in store will do, how the upstream is asked, what becomes of its answer, is decided
 //! in `sopan_core::cache`; here it is done. A fresh hit is answered on the spot, without a task, a wait or a token
-//! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on, in which what the client asked is kept as it was,
-//! since the head is changed on its way to the upstream. How an answer is made of what is stored is in `reuse`, what becomes
-//! of the upstream's in `settle`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
+//! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on. The head is changed on its way to the upstream,
+//! and made again what the client sent when there is an answer to be held against it, by `own`. How an answer is made of what is stored is in `reuse`, what becomes
+//! of the upstream's in `settle`, when it is given rather than waited for in `standby`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
 
 pub(crate) mod background;
+mod own;
 mod reuse;
 mod settle;
+mod standby;
 mod untrue;
 mod whose;
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, UPGRADE};
+use http::HeaderValue;
+use http::header::{ETAG, IF_RANGE, RANGE};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use sopan_core::cache::directives::RequestDirectives;
 use sopan_core::cache::invalidate::invalidates;
 use sopan_core::cache::range::Span;
 use sopan_core::cache::status::{CacheStatus, Forward};
 use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{
-    After, Ask, Asked, Failure, Lookup, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
-    after_response, lookup,
+    After, Ask, Asked, Failure, Lookup, Marks, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
+    after_response, lookup, reuse_just_come,
 };
 use sopan_core::policy::{CachePolicy, PathTreatment};
+use sopan_core::time::Instant;
 
 use self::reuse::CACHE_STATUS;
 use super::turn::Stop;
@@ -37,7 +41,10 @@ use crate::coalesce::{Joined, Leader, Led};
 use crate::event::{Cached, Observed};
 use crate::exchange::flow::Reader;
 use crate::refusal::Refusal;
-use crate::store::{self, Entry, Epoch, Key};
+use crate::store::{self, Entry, Epoch, Key, Sought, Variant};
+use own::Own;
+pub(super) use settle::Unsettled;
+pub(super) use standby::Standby;
 
 /// How often a request looks anew because another has changed what is stored, before it goes on its own.
 const LOOKS_MAX: usize = 4;
@@ -45,15 +52,13 @@ const LOOKS_MAX: usize = 4;
 /// What the cache knows of an exchange that was not answered from store on the spot.
 pub(super) struct Caching {
     key: Key,
-    /// What the client asked, as it asked.
-    method: Method,
-    target: Box<str>,
-    host: Box<[u8]>,
-    headers: HeaderMap,
+    /// What the client asked, beside what the head says: see [`Exchange::with_asked`].
+    marks: Marks,
     owner: Option<Owner>,
     has_body: bool,
     directives: RequestDirectives,
-    rule: Option<PathTreatment>,
+    /// What the client has sent of that which the head has changed in; none while it is as the client sent it.
+    own: Option<Own>,
     /// What was stored when that was looked at last.
     entry: Option<Arc<Entry>>,
     /// How it goes to the upstream; none if it wants an answer from store or none.
@@ -66,7 +71,7 @@ pub(super) struct Caching {
     /// Whether an attempt was lost that the upstream may have acted on.
     is_in_doubt: bool,
     /// By what others were chosen that it has waited for in vain, and what it has there itself.
-    told_apart: Selecting,
+    told_apart: Option<Box<Selecting>>,
     /// Others wait for its answer.
     leader: Option<Leader<Key, Seat>>,
     /// Whether it waited for the answer of another.
@@ -74,62 +79,35 @@ pub(super) struct Caching {
 }
 
 impl Caching {
-    fn new(key: &Key, asked: &Asked<'_>, epoch: Epoch, now: SystemTime) -> Self {
-        let Asked { method, target, host, headers, owner, has_body, directives, rule } = *asked;
+    fn new(key: Key, asked: &Asked<'_>, epoch: Epoch, now: SystemTime) -> Self {
+        let Asked { marks, owner, has_body, directives, .. } = *asked;
         Self {
-            key: key.clone(),
-            method: method.clone(),
-            target: target.into(),
-            host: host.into(),
-            headers: headers.clone(),
+            key,
+            marks,
             owner,
             has_body,
             directives,
-            rule,
+            own: None,
             entry: None,
             sent: None,
             requested: now,
             epoch,
             is_out: false,
             is_in_doubt: false,
-            told_apart: Selecting::default(),
+            told_apart: None,
             leader: None,
             has_followed: false,
         }
     }
 
-    fn asked(&self) -> Asked<'_> {
-        Asked {
-            method: &self.method,
-            target: &self.target,
-            host: &self.host,
-            headers: &self.headers,
-            owner: self.owner,
-            has_body: self.has_body,
-            directives: self.directives,
-            rule: self.rule,
-        }
-    }
-
-    /// Whether something is to be looked at or waited for before it goes to the upstream.
-    pub(super) fn is_to_wait(&self) -> bool {
-        self.leader.is_none()
-    }
-
-    /// Whether it may have changed something at the upstream, which nobody has told.
-    pub(super) fn may_have_written(&self) -> bool {
-        (self.is_out || self.is_in_doubt) && invalidates(&self.method, StatusCode::OK)
-    }
-
     /// What follows from the upstream's answer.
-    fn after(&self, policy: &CachePolicy, received: Received<'_>) -> After {
+    fn after(&self, asked: &Asked<'_>, policy: &CachePolicy, received: Received<'_>) -> After {
         let Some(sent) = &self.sent else { return After::PassOn(NotStored::Bypass) };
-        with_stored(self.entry.as_deref(), |stored| after_response(policy, &self.asked(), sent, stored, received))
+        with_stored(self.entry.as_deref(), |stored| after_response(policy, asked, sent, stored, received))
     }
 
-    /// Whether others who ask the same may have an answer unasked, so that they need not go to the upstream too.
-    fn is_for_others(&self, policy: &CachePolicy, stored: &Stored, now: SystemTime) -> bool {
-        matches!(lookup(policy, &self.asked(), &[stored], now), Lookup::Reuse(_))
+    fn told_apart(&self) -> Option<&Selecting> {
+        self.told_apart.as_deref()
     }
 
     /// Why it goes to the upstream.
@@ -139,14 +117,30 @@ impl Caching {
 
     /// What the upstream is asked about a stored answer, if it is.
     fn ask(&self) -> Option<&Ask> {
-        self.sent.as_ref()?.ask.as_ref()
+        self.sent.as_ref()?.ask.as_deref()
     }
 }
 
 /// An answer that is coming, with its body from the beginning, for a request that asked the same.
-pub(crate) struct Seat {
-    stored: Arc<Stored>,
-    reader: Reader,
+pub(crate) enum Seat {
+    /// It is coming.
+    Coming {
+        stored: Arc<Stored>,
+        reader: Reader,
+        /// Whether that was asked for after the request came, so that it is for it also where it is to be asked for each time.
+        is_asked_for: bool,
+    },
+    /// It is in store, and the upstream was asked about it after the request came.
+    Confirmed(Arc<Variant>),
+}
+
+impl Seat {
+    fn stored(&self) -> &Stored {
+        match self {
+            Self::Coming { stored, .. } => stored,
+            Self::Confirmed(variant) => &variant.stored,
+        }
+    }
 }
 
 /// Shows the stored answers of an entry to who decides; hardly ever are there several.
@@ -163,37 +157,28 @@ impl Exchange<'_> {
     pub(super) fn answer_from_store(&mut self) -> Option<Answer> {
         let upstream = self.upstream;
         let cache = upstream.cache.as_ref()?;
+        let (method, target, headers) = (self.head.method(), self.target(), self.head.headers());
+        let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
+        let asked = Asked::new(&cache.policy, method, target, &host, headers);
         // A body that is collected goes elsewhere, and what becomes another protocol is no answer; what may change something
         // changes it whether it becomes one or not.
-        let is_only_a_switch = self.head.headers().contains_key(UPGRADE) && self.head.method().is_safe();
+        let is_only_a_switch = asked.marks.has(Marks::UPGRADE) && method.is_safe();
         if self.has_sink() || is_only_a_switch {
             return None;
         }
-        let target = self.head.uri().path_and_query().map_or("/", PathAndQuery::as_str);
-        let key = Key::new(upstream.name(), cache.place, target);
-        let entry = cache.store.get(&key);
-        let headers = self.head.headers();
-        let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
-        let asked = Asked {
-            method: self.head.method(),
-            target,
-            host: &host,
-            headers,
-            owner: whose::owner(headers),
-            has_body: !matches!(self.body, Body::Empty),
-            directives: RequestDirectives::read(headers),
-            rule: cache.policy.rule(path(target)),
-        };
+        let has_body = !matches!(self.body, Body::Empty);
+        let asked = Asked { owner: whose::owner(headers, asked.marks), has_body, ..asked };
+        let sought = Sought::new(upstream.name(), cache.place, target);
+        let entry = cache.store.find(&sought);
         let now = upstream.clock.wall();
         let looked = with_stored(entry.as_deref(), |stored| lookup(&cache.policy, &asked, stored, now));
         if let (Lookup::Reuse(reuse), Some(found)) = (&looked, &entry)
             && !upstream.observe
         {
+            let caching = || Box::new(Caching::new(sought.key(), &asked, cache.store.epoch(), now));
             if let Some(conditions) = &reuse.revalidate {
-                let caching = Caching::new(&key, &asked, cache.store.epoch(), now);
-                self.ask_in_background(caching, found, reuse.index, conditions.clone());
+                self.ask_in_background(caching(), found, reuse.index, conditions.clone());
             }
-            let caching = || Box::new(Caching::new(&key, &asked, cache.store.epoch(), now));
             if !is_at_hand(found, reuse) {
                 // It is looked at again where a file can be waited for.
                 self.caching = Some(caching());
@@ -201,17 +186,52 @@ impl Exchange<'_> {
             }
             return Some(self.reuse_at_once(found, reuse));
         }
-        self.caching = Some(Box::new(Caching::new(&key, &asked, cache.store.epoch(), now)));
+        self.caching = Some(Box::new(Caching::new(sought.key(), &asked, cache.store.epoch(), now)));
         self.looked(looked, entry);
         None
+    }
+
+    /// The target as the client sent it.
+    fn target(&self) -> &str {
+        self.target_as_sent().path_and_query().map_or("/", PathAndQuery::as_str)
+    }
+
+    /// What holds for its path.
+    fn rule(&self) -> Option<PathTreatment> {
+        self.upstream.cache.as_ref()?.policy.rule(self.target())
+    }
+
+    /// Shows what the client asked to who decides.
+    fn with_asked<T>(&self, caching: &Caching, decide: impl FnOnce(&Asked<'_>) -> T) -> T {
+        let Caching { marks, owner, has_body, directives, .. } = *caching;
+        let (method, target, headers) = (self.head.method(), self.target(), self.head.headers());
+        let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
+        let rule = self.rule();
+        decide(&Asked { method, target, host: &host, headers, marks, owner, has_body, directives, rule })
+    }
+
+    /// Whether it may have changed something at the upstream, which nobody has told.
+    fn may_have_written(&self, caching: &Caching) -> bool {
+        (caching.is_out || caching.is_in_doubt) && invalidates(self.head.method(), StatusCode::OK)
+    }
+
+    /// Whether something is to be looked at or waited for before the request goes to the upstream.
+    pub(super) fn has_to_wait(&self) -> bool {
+        let (Some(cache), Some(caching)) = (&self.upstream.cache, &self.caching) else { return false };
+        let Some(sent) = &caching.sent else { return true };
+        let is_alone = || {
+            self.with_asked(caching, |asked| cache.flights.is_alone(&caching.key, asked, caching.told_apart(), sent))
+        };
+        let goes_by_itself = self.upstream.observe || !sent.is_sharable || is_alone();
+        caching.leader.is_none() && (cache.store.may_be_on_disk(&caching.key) || !goes_by_itself)
     }
 
     /// What has to be done before the request goes to the upstream: what is on file is looked at, and an equal request that is
     /// under way is waited for.
     pub(super) async fn before_sending(&mut self) -> Option<Answer> {
         let upstream = self.upstream;
-        let (cache, caching) = (upstream.cache.as_ref()?, self.caching.as_mut()?);
-        let entry = cache.store.load(&caching.key, &cache.policy, caching.rule).await;
+        let (cache, caching) = (upstream.cache.as_ref()?, self.caching.as_ref()?);
+        let entry = cache.store.load(&caching.key, &cache.policy, self.rule()).await;
         let is_known = match (&caching.entry, &entry) {
             (Some(known), Some(entry)) => Arc::ptr_eq(known, entry),
             (None, None) => caching.sent.is_some(),
@@ -224,26 +244,40 @@ impl Exchange<'_> {
             return Some(self.refuse(Refusal::OnlyIfCached));
         }
         for _ in 0..LOOKS_MAX {
-            let caching = self.caching.as_mut()?;
+            let caching = self.caching.as_ref()?;
             let sent = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe)?;
-            let led = match cache.flights.join(caching.key.clone(), &caching.asked(), &caching.told_apart, sent) {
+            let told_apart = caching.told_apart();
+            let joined =
+                self.with_asked(caching, |asked| cache.flights.join(caching.key.clone(), asked, told_apart, sent));
+            let caching = self.caching.as_mut()?;
+            let led = match joined {
                 Joined::Lead(leader) => Led::Lead(leader),
                 Joined::Alone => Led::Alone,
                 Joined::Follow(follower) => {
                     caching.has_followed = true;
-                    self.story.waiting_since = Some(upstream.clock.now());
-                    let led = follower.wait(self.deadline).await;
+                    self.story.waits(upstream.clock.now());
+                    let wait = follower.wait(self.deadline);
+                    let led = match self.standby(Instant::NEVER) {
+                        Some(standby) => standby.over(self, wait).await,
+                        None => Ok(wait.await),
+                    };
                     self.waited(true);
-                    led
+                    match led {
+                        Ok(led) => led,
+                        Err(failure) => match self.stale_instead(failure).await {
+                            Some(answer) => return Some(answer),
+                            None => continue,
+                        },
+                    }
                 }
             };
             match led {
                 Led::Shared(seat) => {
-                    let stored = Arc::clone(&seat.stored);
-                    if let Some(answer) = self.share(seat) {
+                    let is_told_apart = self.is_told_apart(seat.stored());
+                    if let Some(answer) = self.share(seat).await {
                         return Some(answer);
                     }
-                    if !self.is_told_apart(&stored) {
+                    if !is_told_apart {
                         return None;
                     }
                 }
@@ -269,29 +303,39 @@ impl Exchange<'_> {
     }
 
     /// Answers with what another request has brought, if it is for this one too.
-    fn share(&mut self, seat: Seat) -> Option<Answer> {
+    async fn share(&mut self, seat: Seat) -> Option<Answer> {
         let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let now = self.upstream.clock.wall();
-        let Lookup::Reuse(reuse) = lookup(&cache.policy, &caching.asked(), &[&seat.stored], now) else { return None };
-        let forward = caching.forward();
-        self.answer_from_seat(seat, &reuse, forward)
+        let (stored, now) = (seat.stored(), self.upstream.clock.wall());
+        let reuse = self.with_asked(caching, |asked| match (&seat, lookup(&cache.policy, asked, &[stored], now)) {
+            (_, Lookup::Reuse(reuse)) => Some(reuse),
+            (Seat::Coming { is_asked_for: false, .. }, _) => None,
+            (Seat::Coming { .. } | Seat::Confirmed(_), _) => reuse_just_come(asked, stored, now),
+        })?;
+        let (ttl, forward) = (Some(reuse.ttl), Some(caching.forward()));
+        let told = CacheStatus { forward, collapsed: true, ttl, ..CacheStatus::default() };
+        match seat {
+            Seat::Coming { stored, reader, .. } => self.answer_as_it_comes(&stored, reader, &reuse, &told),
+            Seat::Confirmed(variant) => {
+                let key = caching.key.clone();
+                self.answer_from(&key, &variant, &reuse, Cached::Coalesced, &told).await
+            }
+        }
     }
 
     /// Whether this answer was chosen by something in which the request differs, as was not known before: those that have
     /// the same there can wait for each other.
     fn is_told_apart(&mut self, stored: &Stored) -> bool {
-        let Some(caching) = self.caching.as_mut().filter(|caching| !stored.selecting.is_for(&caching.headers)) else {
-            return false;
-        };
-        let told_apart = Selecting::of(&stored.headers, &caching.headers);
-        let is_new = !told_apart.is_beyond_fields && told_apart != caching.told_apart;
-        caching.told_apart = told_apart;
+        let headers = self.head.headers();
+        let Some(caching) = self.caching.as_mut().filter(|_| !stored.selecting.is_for(headers)) else { return false };
+        let told_apart = Selecting::of(&stored.headers, headers);
+        let is_new = !told_apart.is_beyond_fields && caching.told_apart() != Some(&told_apart);
+        caching.told_apart = Some(Box::new(told_apart));
         is_new
     }
 
     async fn look_again(&mut self) -> Option<Answer> {
         let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let entry = cache.store.load(&caching.key, &cache.policy, caching.rule).await;
+        let entry = cache.store.load(&caching.key, &cache.policy, self.rule()).await;
         self.look_at(entry).await
     }
 
@@ -301,7 +345,9 @@ impl Exchange<'_> {
         loop {
             let caching = self.caching.as_ref()?;
             let now = self.upstream.clock.wall();
-            let looked = with_stored(entry.as_deref(), |stored| lookup(&cache.policy, &caching.asked(), stored, now));
+            let looked = self.with_asked(caching, |asked| {
+                with_stored(entry.as_deref(), |stored| lookup(&cache.policy, asked, stored, now))
+            });
             let (reuse, found) = match (looked, entry) {
                 (Lookup::Reuse(reuse), Some(found)) if !self.upstream.observe => (reuse, found),
                 (looked, entry) => {
@@ -310,7 +356,8 @@ impl Exchange<'_> {
                 }
             };
             if let Some(conditions) = &reuse.revalidate {
-                let caching = Caching::new(&caching.key, &caching.asked(), cache.store.epoch(), now);
+                let (key, epoch) = (caching.key.clone(), cache.store.epoch());
+                let caching = self.with_asked(caching, |asked| Box::new(Caching::new(key, asked, epoch, now)));
                 self.ask_in_background(caching, &found, reuse.index, conditions.clone());
             }
             let how = match reuse.stale {
@@ -333,11 +380,12 @@ impl Exchange<'_> {
         if observe && matches!(looked, Lookup::Reuse(_)) {
             self.story.observed = Some(Box::new(Observed::from_store()));
         }
-        let Some(caching) = &mut self.caching else { return };
-        caching.entry = entry;
+        let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
+        let memory_max = cache.store.memory_body_max();
+        let is_joined = |ask: &Ask| entry.as_ref().is_some_and(|entry| is_joined(entry, ask, memory_max));
         caching.sent = match looked {
             Lookup::Send(send) if observe => Some(Send { ask: None, fallback: None, is_sharable: false, ..send }),
-            Lookup::Send(send) => Some(send),
+            Lookup::Send(send) => Some(Send { ask: send.ask.filter(|ask| is_joined(ask)), ..send }),
             Lookup::Unsatisfied if !observe => None,
             Lookup::Unsatisfied | Lookup::Reuse(_) => Some(Send {
                 forward: Forward::Bypass,
@@ -347,6 +395,7 @@ impl Exchange<'_> {
                 may_store: !caching.directives.no_store,
             }),
         };
+        caching.entry = entry;
     }
 
     /// Tells the client of an answer of the upstream that the cache does not look at why it had to be asked for.
@@ -367,6 +416,7 @@ impl Exchange<'_> {
     pub(super) fn note_sending(&mut self) {
         let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
         (caching.requested, caching.epoch) = (self.upstream.clock.wall(), cache.store.epoch());
+        caching.leader.iter().for_each(Leader::sends);
         caching.is_in_doubt |= caching.is_out;
         caching.is_out = true;
     }
@@ -396,49 +446,57 @@ impl Exchange<'_> {
 
     /// Has the head ask what the client asked again.
     fn ask_as_client(&mut self) {
-        let Some(caching) = &mut self.caching else { return };
-        if let Some(sent) = &mut caching.sent {
+        if let Some(sent) = self.caching.as_mut().and_then(|caching| caching.sent.as_mut()) {
             sent.ask = None;
         }
-        let headers = self.head.headers_mut();
-        for name in [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_RANGE, RANGE] {
-            headers.remove(&name);
-            for value in caching.headers.get_all(&name) {
-                headers.append(&name, value.clone());
-            }
-        }
+        self.dress();
     }
 
     /// There is no answer from the upstream: the one in store, though it is stale, if that is allowed.
     pub(super) async fn stale_instead(&mut self, failure: Failure) -> Option<Answer> {
-        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_mut()?);
-        let leader = caching.leader.take();
-        let now = self.upstream.clock.wall();
-        let decide = |stored: &[&Stored]| {
-            after_failure(&cache.policy, &caching.asked(), caching.sent.as_ref()?, stored, failure, now)
+        let cache = self.upstream.cache.as_ref()?;
+        let leader = self.caching.as_mut()?.leader.take();
+        self.undress();
+        let (now, caching) = (self.upstream.clock.wall(), self.caching.as_ref()?);
+        let decide = |asked: &Asked<'_>, stored: &[&Stored]| {
+            after_failure(&cache.policy, asked, caching.sent.as_ref()?, stored, failure, now)
         };
-        let reuse = with_stored(caching.entry.as_deref(), decide);
+        let entry = caching.entry.as_deref();
+        let reuse = self.with_asked(caching, |asked| with_stored(entry, |stored| decide(asked, stored)));
         if let Some(leader) = leader {
             leader.failed();
         }
-        let (reuse, key, entry) = (reuse?, caching.key.clone(), caching.entry.take()?);
+        let (key, entry) = (caching.key.clone(), caching.entry.clone());
+        let (Some(reuse), Some(entry)) = (reuse, entry) else { return self.has_no_fallback() };
         let told = CacheStatus {
             forward: Some(caching.forward()),
             ttl: Some(reuse.ttl),
             detail: reuse.stale,
             ..CacheStatus::default()
         };
-        self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await
+        match self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await {
+            Some(answer) => Some(answer),
+            None => self.has_no_fallback(),
+        }
     }
+
+    /// There is no answer in store for the failures of this request, or not any more.
+    fn has_no_fallback<T>(&mut self) -> Option<T> {
+        self.caching.as_mut()?.sent.as_mut()?.fallback = None;
+        None
+    }
+}
+
+/// Whether the rest of a part, where that is what is asked for, can be joined to it: only in memory, where both have to fit. To
+/// have all of it anew costs no more tokens.
+fn is_joined(entry: &Entry, ask: &Ask, memory_max: u64) -> bool {
+    let Some(missing) = ask.missing else { return true };
+    let held = entry.variants.get(ask.index).map(|part| &part.body);
+    matches!(held, Some(store::Body::Memory(held)) if held.len() as u64 + missing.length() <= memory_max)
 }
 
 /// Whether what is to be sent of an answer need not be read from a file first.
 fn is_at_hand(entry: &Entry, reuse: &Reuse) -> bool {
     let has_no_body = matches!(reuse.shape, Shape::Head | Shape::NotModified | Shape::Unsatisfiable);
     has_no_body || matches!(entry.variants[reuse.index].body, store::Body::Memory(_))
-}
-
-/// What of a target is its path.
-fn path(target: &str) -> &str {
-    target.split_once('?').map_or(target, |(path, _)| path)
 }

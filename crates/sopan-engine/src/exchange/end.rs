@@ -24,8 +24,9 @@ impl Exchange<'_> {
     pub(super) async fn give_up(&mut self, why: GivenUp) -> Answer {
         let failure = match &why {
             GivenUp::Stopped(stop) => failure_of(*stop),
-            GivenUp::Failed(_) => Some(self.last_failure()),
+            GivenUp::Failed(_) => Some(self.failure_in_hand().unwrap_or(cache::Failure::Disconnected)),
         };
+        let failure = failure.map(|failure| self.failure_by_now().unwrap_or(failure));
         if let Some(failure) = failure
             && let Some(answer) = self.stale_instead(failure).await
         {
@@ -77,12 +78,29 @@ impl Exchange<'_> {
         self.finish(refusal.response().map(Some), end)
     }
 
-    /// What the failure of the last attempt means for what is stored.
-    fn last_failure(&self) -> cache::Failure {
-        match self.last().map(|failed| failed.outcome) {
-            Some(Outcome::Answered { .. }) => cache::Failure::NoToken,
-            _ => cache::Failure::Disconnected,
+    /// What is stored is given, though the request might go on, since that may be given now for this reason; none if it turns
+    /// out that it is lost. Then the head is as it was.
+    pub(super) async fn fall_back(&mut self, failure: cache::Failure) -> Option<Answer> {
+        let answer = self.stale_instead(failure).await;
+        match &answer {
+            Some(_) => self.refund_retry(),
+            None => self.dress(),
         }
+        answer
+    }
+
+    /// What the failure of the last attempt means for what is stored, if it failed.
+    pub(super) fn failure_in_hand(&self) -> Option<cache::Failure> {
+        Some(match self.last()?.outcome {
+            Outcome::Answered { status, .. } if status.is_server_error() => cache::Failure::Error,
+            Outcome::Answered { .. } => cache::Failure::NoToken,
+            Outcome::NotSent | Outcome::Broken | Outcome::TimedOut => cache::Failure::Disconnected,
+        })
+    }
+
+    /// What it would be if the request came now.
+    pub(super) fn failure_by_now(&self) -> Option<cache::Failure> {
+        self.falls_back(self.caching.as_ref()?, self.now())
     }
 
     pub(super) fn end(&self, verdict: Verdict) -> End {
@@ -108,14 +126,23 @@ impl Exchange<'_> {
     }
 
     /// An answer that is all here.
-    pub(super) fn finish(&mut self, response: Response<Option<Bytes>>, end: End) -> Answer {
-        let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
-        let mut response = response.map(AnswerBody::Full);
+    pub(super) fn finish(&mut self, mut response: Response<Option<Bytes>>, end: End) -> Answer {
         self.story.tell(&mut response);
+        self.ended(response, None, end)
+    }
+
+    /// The same, the lines of whose head are written already.
+    pub(super) fn finish_written(&mut self, response: Response<Option<Bytes>>, mut lines: Vec<u8>) -> Answer {
+        self.story.tell_in_line(response.status(), &mut lines);
+        self.ended(response, Some(lines), End::Done)
+    }
+
+    fn ended(&mut self, response: Response<Option<Bytes>>, lines: Option<Vec<u8>>, end: End) -> Answer {
+        let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
         let (to, method) = (self.upstream.audience(), self.head.method());
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
         self.story.ended(to, method, uri, bytes, true);
-        Answer { response, end, tunnel: None }
+        Answer { response: response.map(AnswerBody::Full), lines, end, tunnel: None }
     }
 
     /// The answer of the upstream, passed on as it comes.
@@ -154,7 +181,7 @@ impl Exchange<'_> {
             uri: self.original.take().map_or(uri, |original| *original),
         };
         self.story.is_told_later();
-        Answer { response: response.map(|()| body(told)), end, tunnel: None }
+        Answer { response: response.map(|()| body(told)), lines: None, end, tunnel: None }
     }
 
     /// The upstream has switched protocols. That ends the exchange: what flows from here on is nobody's request.
@@ -186,7 +213,7 @@ impl Drop for Exchange<'_> {
         self.refund_retry();
         self.make_untrue_in_doubt();
         // If it has not been told yet, the client has left: there was nobody to answer.
-        if self.story.sent.is_some() {
+        if self.story.is_asking() {
             self.upstream.observer.attempted(Attempted::Left);
         }
         let uri = self.original.as_deref().unwrap_or(self.head.uri());

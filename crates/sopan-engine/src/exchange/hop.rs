@@ -26,20 +26,27 @@ pub struct Hop {
     /// By what name, and on which port, the client knows sopan: the value of its `Host`, if that is one. Links of the
     /// answer that point to the upstream are rewritten to it.
     pub base: Option<HeaderValue>,
+    /// Whether the door writes heads itself, and takes lines that are written already ([`Answer::lines`]) in place of fields.
+    pub takes_lines: bool,
 }
 
 /// A hop, and what came of the request there. In a box, since a hundred thousand exchanges may wait.
 pub(super) struct Crossing {
     hop: Hop,
     /// The answer, where sopan is the one who was asked.
-    own: Option<Response<Bytes>>,
+    own: Option<Box<Response<Bytes>>>,
 }
 
 impl Crossing {
     /// Looks at a request as it came. One that was to go no further is answered (`Max-Forwards`, RFC 9110 §7.6.2); for one
     /// that goes on that is counted down.
     pub(super) fn new(hop: Hop, request: &mut Parts) -> Self {
-        Self { hop, own: ends_here(request) }
+        Self { hop, own: ends_here(request).map(Box::new) }
+    }
+
+    /// By what name the client knows sopan.
+    pub(super) fn base(&self) -> Option<&HeaderValue> {
+        self.hop.base.as_ref()
     }
 }
 
@@ -72,7 +79,7 @@ impl Exchange<'_> {
 
     /// The answer of sopan's own, for a request that was to go no further.
     pub(super) fn answer_here(&mut self) -> Option<Answer> {
-        let response = self.crossing.as_mut()?.own.take()?;
+        let response = *self.crossing.as_mut()?.own.take()?;
         self.story.refused = Some(refusal::END_OF_THE_LINE);
         Some(self.finish(response.map(Some), End::Own))
     }
@@ -111,6 +118,6 @@ impl Exchange<'_> {
 
     /// By what name the client knows sopan.
     pub(super) fn base(&self) -> Option<&HeaderValue> {
-        self.crossing.as_deref()?.hop.base.as_ref()
+        self.crossing.as_deref()?.base()
     }
 }

@@ -46,6 +46,9 @@ impl fmt::Debug for Inbound {
 pub struct Answer {
     /// What the client gets.
     pub response: Response<AnswerBody>,
+    /// Lines of its head that are written already, and not among the fields of `response`: only for a door that takes them
+    /// ([`Hop::takes_lines`]), with an answer from store.
+    pub lines: Option<Vec<u8>>,
     /// How it came about.
     pub end: End,
     /// What follows the head, where the upstream has switched protocols (101).
@@ -58,6 +61,7 @@ impl fmt::Debug for Answer {
             .field("status", &self.response.status())
             .field("fields", &Shown(self.response.headers()))
             .field("body", self.response.body())
+            .field("lines", &self.lines.as_ref().map(Vec::len))
             .field("end", &self.end)
             .field("tunnel", &self.tunnel)
             .finish()

@@ -79,7 +79,7 @@ impl Nowhere {
         let mut response = response.map(|body| AnswerBody::Full(Some(body)));
         story.tell(&mut response);
         story.ended(self.audience(), &request.method, &request.uri, bytes, true);
-        Answer { response, end, tunnel: None }
+        Answer { response, lines: None, end, tunnel: None }
     }
 
     fn audience(&self) -> Audience<'_> {

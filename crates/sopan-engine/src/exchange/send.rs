@@ -42,7 +42,7 @@ impl Exchange<'_> {
         let result = {
             let (attempt, interims) = (body.attempt(), interims.as_ref());
             let written = |at| {
-                story.sent = Some(at);
+                story.asks(at);
                 turn.written(at);
                 if let Some(past) = past {
                     past.withdrawn = None;

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
+use sopan_core::cache::status::Detail;
+use sopan_core::decimal::Decimal;
 use sopan_core::time::Instant;
 
 use crate::clock::Clock;
@@ -19,12 +21,30 @@ pub(super) struct Story {
     pub(super) refused: Option<&'static str>,
     pub(super) observed: Option<Box<Observed>>,
     pub(super) cache: Option<Cached>,
-    /// Since when it waits, if it does.
-    pub(super) waiting_since: Option<Instant>,
-    /// When the request was sent whose answer it waits for.
-    pub(super) sent: Option<Instant>,
+    pub(super) cache_detail: Option<Detail>,
+    now: Now,
     status: Option<StatusCode>,
-    is_told: bool,
+    telling: Telling,
+}
+
+/// What goes on.
+#[derive(Debug, Clone, Copy)]
+enum Now {
+    Between,
+    /// It waits, since then.
+    Waits(Instant),
+    /// The request was sent then, and its answer is waited for.
+    Asks(Instant),
+}
+
+/// Whether the observer is to be told of the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    Due,
+    /// It has been, or another sees to it.
+    Done,
+    /// No client asks, only the store.
+    Never,
 }
 
 /// Who is told a story, and the clock by which it ends.
@@ -47,6 +67,9 @@ impl Told {
     }
 }
 
+/// What is told where nothing was waited for, and nobody asked.
+const NOTHING: &str = "wait;dur=0.0, attempts;desc=\"0\", upstream;dur=0.0";
+
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 impl Story {
@@ -59,30 +82,58 @@ impl Story {
             refused: None,
             observed: None,
             cache: None,
-            waiting_since: None,
-            sent: None,
+            cache_detail: None,
+            now: Now::Between,
             status: None,
-            is_told: false,
+            telling: Telling::Due,
         }
+    }
+
+    /// A wait begins.
+    pub(super) fn waits(&mut self, since: Instant) {
+        self.now = Now::Waits(since);
     }
 
     /// A wait has ended; answers how long it was.
     pub(super) fn waited(&mut self, clock: Clock) -> Duration {
-        let waited = self.waiting_since.take().map_or(Duration::ZERO, |since| clock.now().since(since));
+        let Now::Waits(since) = self.now else { return Duration::ZERO };
+        let waited = clock.now().since(since);
         self.wait += waited;
+        self.now = Now::Between;
         waited
+    }
+
+    /// The request was sent.
+    pub(super) fn asks(&mut self, at: Instant) {
+        self.now = Now::Asks(at);
+    }
+
+    /// Whether the answer to it is waited for.
+    pub(super) fn is_asking(&self) -> bool {
+        matches!(self.now, Now::Asks(_))
     }
 
     /// An attempt has ended: there is an answer, or none will come.
     pub(super) fn heard(&mut self, clock: Clock) {
-        if let Some(sent) = self.sent.take() {
+        if let Now::Asks(sent) = self.now {
             self.upstream += clock.now().since(sent);
+            self.now = Now::Between;
         }
     }
 
     /// The observer is told by another, when the answer has been passed on.
     pub(super) fn is_told_later(&mut self) {
-        self.is_told = true;
+        self.telling = Telling::Done;
+    }
+
+    /// No client asks, only the store, and it is counted as an attempt alone.
+    pub(super) fn is_of_nobody(&mut self) {
+        self.telling = Telling::Never;
+    }
+
+    /// Whether no client waits for the answer.
+    pub(super) fn is_nobodys(&self) -> bool {
+        self.telling == Telling::Never
     }
 
     /// The status that the client gets.
@@ -93,20 +144,39 @@ impl Story {
     /// Tells the client what happened, beside whatever the upstream tells it (Server Timing, W3C).
     pub(super) fn tell<B>(&mut self, response: &mut Response<B>) {
         self.answered(response.status());
-        let mut line = Line::default();
-        line.text("wait;dur=").tenths(millis_tenths(self.wait));
-        line.text(", attempts;desc=\"").number(self.attempts.into());
-        line.text("\", upstream;dur=").tenths(millis_tenths(self.upstream));
+        let line = self.timing();
         if let Ok(value) = HeaderValue::from_bytes(line.bytes()) {
             response.headers_mut().append(SERVER_TIMING, value);
         }
     }
 
+    /// The same, as a line of a head that is written by hand.
+    pub(super) fn tell_in_line(&mut self, status: StatusCode, lines: &mut Vec<u8>) {
+        self.answered(status);
+        for part in [&b"server-timing: "[..], self.timing().bytes(), b"\r\n"] {
+            lines.extend_from_slice(part);
+        }
+    }
+
+    fn timing(&self) -> Line {
+        let mut line = Line::default();
+        // As of all that comes from store.
+        if self.attempts == 0 && self.wait.is_zero() && self.upstream.is_zero() {
+            line.text(NOTHING);
+            return line;
+        }
+        line.text("wait;dur=").tenths(millis_tenths(self.wait));
+        line.text(", attempts;desc=\"").number(self.attempts.into());
+        line.text("\", upstream;dur=").tenths(millis_tenths(self.upstream));
+        line
+    }
+
     /// Tells the observer, once.
     pub(super) fn ended(&mut self, to: Audience<'_>, method: &Method, uri: &Uri, bytes: u64, whole: bool) {
-        if std::mem::replace(&mut self.is_told, true) {
+        if self.telling != Telling::Due {
             return;
         }
+        self.telling = Telling::Done;
         // A client that has left ends what was under way.
         self.waited(to.clock);
         self.heard(to.clock);
@@ -117,6 +187,7 @@ impl Story {
             refused: self.refused,
             observed: self.observed.as_deref(),
             cache: self.cache,
+            cache_detail: self.cache_detail,
             wait: self.wait,
             attempts: self.attempts,
             upstream: self.upstream,
@@ -145,33 +216,24 @@ impl Default for Line {
 
 impl Line {
     fn text(&mut self, text: &str) -> &mut Self {
-        for byte in text.bytes() {
-            self.push(byte);
-        }
-        self
+        self.push(text.as_bytes())
     }
 
     fn number(&mut self, number: u64) -> &mut Self {
-        if number >= 10 {
-            self.number(number / 10);
-        }
-        self.push(b'0' + (number % 10) as u8);
-        self
+        self.push(Decimal::of(number).as_bytes())
     }
 
     fn tenths(&mut self, tenths: u64) -> &mut Self {
-        self.number(tenths / 10);
-        self.push(b'.');
-        self.push(b'0' + (tenths % 10) as u8);
-        self
+        self.number(tenths / 10).push(&[b'.', b'0' + (tenths % 10) as u8])
     }
 
     /// What does not fit is left out; three numbers of twenty digits do.
-    fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.len) {
-            *place = byte;
-            self.len += 1;
+    fn push(&mut self, text: &[u8]) -> &mut Self {
+        if let Some(place) = self.bytes.get_mut(self.len..self.len + text.len()) {
+            place.copy_from_slice(text);
+            self.len += text.len();
         }
+        self
     }
 
     fn bytes(&self) -> &[u8] {
@@ -186,6 +248,7 @@ mod tests {
     #[test]
     fn the_timing_is_told_in_milliseconds() {
         for (wait, attempts, upstream, expected) in [
+            (0, 0, 0, "wait;dur=0.0, attempts;desc=\"0\", upstream;dur=0.0"),
             (0, 1, 0, "wait;dur=0.0, attempts;desc=\"1\", upstream;dur=0.0"),
             (312_450, 2, 41_000, "wait;dur=312.4, attempts;desc=\"2\", upstream;dur=41.0"),
             (3_600_000_000, 1000, 99, "wait;dur=3600000.0, attempts;desc=\"1000\", upstream;dur=0.0"),

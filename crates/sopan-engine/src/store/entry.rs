@@ -7,8 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use http::header::DATE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sopan_core::cache::{Extent, Stored};
+use sopan_core::h1::framer::field_lines;
+use sopan_core::headers::is_link;
 
 use super::disk::FileBody;
 
@@ -34,6 +37,9 @@ pub(crate) struct Variant {
     pub(crate) id: u64,
     pub(crate) stored: Stored,
     pub(crate) body: Body,
+    /// The lines of its head as they are sent to whoever gets all of it, written once; none where they are made anew for each,
+    /// because they have links, or the body has to be read first anyway.
+    pub(crate) lines: Option<Box<[u8]>>,
     weight: u64,
 }
 
@@ -70,8 +76,9 @@ impl Body {
 impl Variant {
     pub(crate) fn new(id: u64, mut stored: Stored, body: Body) -> Arc<Self> {
         stored.headers = compact(&stored.headers);
-        let weight = head_weight(&stored) + body.weight();
-        Arc::new(Self { id, stored, body, weight: weight as u64 })
+        let lines = written(&stored.headers).filter(|_| matches!(body, Body::Memory(_)));
+        let weight = head_weight(&stored) + lines.as_ref().map_or(0, |lines| lines.len()) + body.weight();
+        Arc::new(Self { id, stored, body, lines, weight: weight as u64 })
     }
 
     /// The same with another head.
@@ -101,6 +108,12 @@ pub(super) fn head_weight(stored: &Stored) -> usize {
     let selecting: usize = stored.selecting.fields.iter().map(|(name, value)| field_weight(name, value)).sum();
     let lines: usize = stored.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + LINE_BYTES).sum();
     VARIANT_BYTES + stored.host.len() + selecting + lines
+}
+
+/// The lines of a head, if they are the same for all, and nothing is missing.
+fn written(fields: &HeaderMap) -> Option<Box<[u8]>> {
+    let is_the_same = !fields.keys().any(is_link) && fields.contains_key(DATE);
+    is_the_same.then(|| field_lines(fields).into())
 }
 
 fn field_weight(name: &HeaderName, value: &Option<Box<[u8]>>) -> usize {

@@ -7,9 +7,10 @@
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasher as _, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
+use quick_cache::Equivalent;
 use sha2::{Digest as _, Sha256};
 use sopan_core::headers::redact_url;
 
@@ -39,16 +40,80 @@ pub(crate) struct Key {
     bytes: Arc<[u8]>,
 }
 
-impl Key {
+/// A key that is only looked for, and takes nothing from the heap unless it is long.
+pub(crate) struct Sought {
+    hash: u64,
+    bytes: Written,
+}
+
+enum Written {
+    Short([u8; SHORT_MAX], usize),
+    Long(Vec<u8>),
+}
+
+/// Most targets are shorter than this, with the name of their upstream.
+const SHORT_MAX: usize = 192;
+
+impl Sought {
     pub(crate) fn new(upstream: &str, Place(place): Place, target: &str) -> Self {
         let parts = [upstream.as_bytes(), &[SEPARATOR], target.as_bytes(), &[SEPARATOR], &place];
-        Self::from_bytes(parts.concat().into())
+        let length = parts.iter().map(|part| part.len()).sum();
+        let bytes = if length <= SHORT_MAX {
+            let mut short = [0; SHORT_MAX];
+            let mut at = 0;
+            for part in parts {
+                short[at..at + part.len()].copy_from_slice(part);
+                at += part.len();
+            }
+            Written::Short(short, length)
+        } else {
+            Written::Long(parts.concat())
+        };
+        Self { hash: hash(bytes.as_ref()), bytes }
+    }
+
+    /// The key to keep.
+    pub(crate) fn key(&self) -> Key {
+        Key { hash: self.hash, bytes: self.bytes.as_ref().into() }
+    }
+}
+
+impl Written {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes, length) => &bytes[..*length],
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl Hash for Sought {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Equivalent<Key> for Sought {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.hash == key.hash && *self.bytes.as_ref() == *key.bytes
+    }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    static BY_CHANCE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let mut hasher = BY_CHANCE.build_hasher();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+impl Key {
+    pub(crate) fn new(upstream: &str, place: Place, target: &str) -> Self {
+        Sought::new(upstream, place, target).key()
     }
 
     /// One that was written as [`as_bytes`](Self::as_bytes).
     pub(super) fn from_bytes(bytes: Arc<[u8]>) -> Self {
-        static BY_CHANCE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        Self { hash: BY_CHANCE.hash_one(&bytes[..]), bytes }
+        Self { hash: hash(&bytes), bytes }
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {
@@ -80,27 +145,6 @@ impl fmt::Debug for Key {
         let mut parts = self.bytes.splitn(3, |byte| *byte == SEPARATOR).map(String::from_utf8_lossy);
         let (upstream, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         write!(f, "Key({upstream} {})", redact_url(&target))
-    }
-}
-
-/// Takes the hash of a [`Key`] as it is.
-#[derive(Debug, Default)]
-pub(crate) struct AsIs(u64);
-
-/// A map by [`Key`].
-pub(crate) type ByKey = BuildHasherDefault<AsIs>;
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("a key writes its hash and nothing else");
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
     }
 }
 
@@ -182,6 +226,23 @@ mod tests {
             assert!(!scope.holds(key("shop2", target).as_bytes()), "{path} {target}");
         }
         assert!(Scope::All.holds(key("shop", "/x").as_bytes()));
+    }
+
+    #[test]
+    fn a_key_is_found_without_being_made() {
+        let place = Place::new("https://api.test", "");
+        let long = format!("/{}", "x".repeat(SHORT_MAX));
+        let targets = ["/", "/v1", "/v1?key=abc", &long[..SHORT_MAX - 14], &long[..SHORT_MAX - 13], &long];
+        for (upstream, target) in ["", "shop", "a-name-of-more-than-eight"].iter().flat_map(|u| targets.map(|t| (u, t)))
+        {
+            let (sought, key) = (Sought::new(upstream, place, target), Key::new(upstream, place, target));
+            assert!(sought.equivalent(&key) && sought.key() == key, "{upstream} {target}");
+            // As it is read from a disk.
+            assert_eq!(Key::from_bytes(key.as_bytes().into()), key);
+            for (upstream, target) in [("other", target), (upstream, "/other"), (upstream, &target[1..])] {
+                assert!(!Sought::new(upstream, place, target).equivalent(&key), "{upstream} {target}");
+            }
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! What `sopan_core::cache` decides of a request is held to tables of its own; here is seen what the engine makes of it.
 
 mod ages;
+mod better;
 mod bodies;
 mod chosen;
 mod confirmed;
@@ -189,7 +190,7 @@ fn inbound(asked: &str, client: u128) -> Inbound {
             _ => request = request.header(name, value),
         }
     }
-    let hop = Hop { peer: None, base: Some(HeaderValue::from_str(base).unwrap()) };
+    let hop = Hop { peer: None, base: Some(HeaderValue::from_str(base).unwrap()), takes_lines: false };
     let request = request.body(Source::Empty).unwrap();
     let interims = Some(Interims::default());
     Inbound { request, client: ClientId(client), weight: 1, interims, hop: Some(hop) }

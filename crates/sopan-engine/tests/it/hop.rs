@@ -17,7 +17,7 @@ fn fine(_: &script::Request) -> Answer {
 
 fn hop() -> Hop {
     let base = Some(HeaderValue::from_static("127.0.0.1:8000"));
-    Hop { peer: Some(IpAddr::from([127, 0, 0, 9])), base }
+    Hop { peer: Some(IpAddr::from([127, 0, 0, 9])), base, takes_lines: false }
 }
 
 fn with(mut request: Request<Source>, fields: &[(&'static str, &'static str)]) -> Request<Source> {

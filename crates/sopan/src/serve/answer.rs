@@ -30,12 +30,13 @@ impl Asked {
 }
 
 /// Begins an answer: completes its head, and tells the length of its body as well as can be. Answers whether another may
-/// follow.
+/// follow. `lines` of its head are written already, a date among them.
 pub(super) fn begin<B: Body>(
     framer: &mut Framer,
     response: Response<B>,
+    lines: Option<&[u8]>,
     asked: &Asked,
-    now: SystemTime,
+    now: impl FnOnce() -> SystemTime,
 ) -> (B, Framing, bool) {
     let (parts, body) = response.into_parts();
     let mut head = Response::from_parts(parts, ());
@@ -51,10 +52,10 @@ pub(super) fn begin<B: Body>(
         None => Framing::Chunked,
     };
     // What a body would be long that is not sent (RFC 9110 §8.6): as the upstream told, or as sopan's own is.
-    let told = head.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let told = || head.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
     let tells = match status {
         StatusCode::NO_CONTENT | StatusCode::SWITCHING_PROTOCOLS => None,
-        _ if has_none => told.or(length.filter(|length| *length > 0)),
+        _ if has_none => told().or(length.filter(|length| *length > 0)),
         _ => None,
     };
     let keeps = asked.keeps && framing != Framing::Close;
@@ -65,10 +66,10 @@ pub(super) fn begin<B: Body>(
             (false, _) => drop(head.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"))),
         }
     }
-    if !head.headers().contains_key(DATE) {
-        head.headers_mut().insert(DATE, date(now));
+    if lines.is_none() && !head.headers().contains_key(DATE) {
+        head.headers_mut().insert(DATE, date(now()));
     }
-    framer.response(&head, framing, tells);
+    framer.response_with(&head, lines.unwrap_or_default(), framing, tells);
     (body, framing, keeps)
 }
 
@@ -117,7 +118,7 @@ mod tests {
     #[track_caller]
     fn check<B: Body>(response: http::response::Builder, body: B, asked: &Asked, expected: &str, keeps: bool) {
         let mut framer = Framer::default();
-        let (_, _, kept) = begin(&mut framer, response.body(body).unwrap(), asked, SystemTime::UNIX_EPOCH);
+        let (_, _, kept) = begin(&mut framer, response.body(body).unwrap(), None, asked, || SystemTime::UNIX_EPOCH);
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let count = framer.slices(&mut slices);
         let head: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();

@@ -12,14 +12,13 @@ use sopan_engine::exchange::Hop;
 
 /// The hop that a request came over.
 pub(super) fn hop(peer: IpAddr, request: &Parts) -> Hop {
-    Hop { peer: Some(peer), base: request.headers.get(HOST).cloned() }
+    Hop { peer: Some(peer), base: request.headers.get(HOST).cloned(), takes_lines: true }
 }
 
-/// Whether it gets in. `known`: the host of the connection's last request, if that was let in.
-pub(super) fn admit(hosts: &Hosts, known: Option<&HeaderValue>, request: &Parts) -> Result<(), Denied> {
+/// Whether it gets in, having come over this hop. `known`: the host of the connection's last request, if that was let in.
+pub(super) fn admit(hosts: &Hosts, known: Option<&HeaderValue>, hop: &Hop, request: &Parts) -> Result<(), Denied> {
     let authority = request.uri.authority().map(|authority| authority.as_str());
-    let base = request.headers.get(HOST);
-    if authority.is_none() && base.is_some() && base == known {
+    if authority.is_none() && known.is_some() && hop.base.as_ref() == known {
         hosts.admit_page(None, &request.headers)
     } else {
         hosts.admit(authority, &request.headers)

@@ -14,9 +14,9 @@ use sopan_engine::body::BodyError;
 
 use super::io::Socket;
 
-/// What is read at once of a head, and of a body.
-const HEAD_READ: usize = 4 * 1024;
+/// What is read at once of a body, and of what nobody wants.
 const BODY_READ: usize = 64 * 1024;
+const REST_READ: usize = 4 * 1024;
 /// What is read of a body that nobody wants, so that the connection can go on.
 const UNWANTED_MAX: usize = 64 * 1024;
 
@@ -60,6 +60,10 @@ impl Inbox {
 
     /// The next head; none if the client has closed the connection.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Incoming>, BadRequest>> {
+        if !self.read.is_empty() {
+            // It has begun to come with what was before it.
+            self.socket.phase.read();
+        }
         loop {
             if let Some(bytes) = self.whole_head()? {
                 return Poll::Ready(request::read(&bytes).map(Some));
@@ -68,7 +72,7 @@ impl Inbox {
                 // Thousands of connections rest, and a resting one needs no buffer.
                 self.read = BytesMut::new();
             }
-            match ready!(self.socket.poll_read(&mut self.read, HEAD_READ, cx)) {
+            match ready!(self.socket.poll_read_little(&mut self.read, cx)) {
                 // A head that breaks off asks for nothing, and nobody is there to be told.
                 Ok(0) | Err(_) => return Poll::Ready(Ok(None)),
                 Ok(_) => {}
@@ -159,7 +163,7 @@ impl Inbox {
     pub(super) fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.read.clear();
-            match ready!(self.socket.poll_read(&mut self.read, HEAD_READ, cx)) {
+            match ready!(self.socket.poll_read(&mut self.read, REST_READ, cx)) {
                 Ok(0) | Err(_) => return Poll::Ready(()),
                 Ok(_) => {}
             }

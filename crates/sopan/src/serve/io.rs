@@ -1,6 +1,7 @@
 //! A client's socket: reading, writing, and a watch for the client's leaving, which nothing that is read or written tells
 //! of while its request waits.
 
+use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,6 +17,14 @@ use super::phase::Phase;
 
 /// With so much room left, a buffer is read into further.
 const SPARE_MIN: usize = 4 * 1024;
+
+/// What is read at once of a head.
+const LITTLE: usize = 4 * 1024;
+
+thread_local! {
+    /// What is read goes through here, and what it took is known then.
+    static SCRATCH: RefCell<[u8; LITTLE]> = const { RefCell::new([0; LITTLE]) };
+}
 
 /// The socket, and what its connection is doing. Shared by those who read and who write, all in one task.
 #[derive(Debug)]
@@ -53,6 +62,32 @@ impl Socket {
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(read) => {
                     if read > 0 && buf.len() < buf.capacity() {
+                        self.exhausted(Interest::READABLE);
+                    }
+                    if read > 0 {
+                        self.phase.read();
+                    }
+                    return Poll::Ready(Ok(read));
+                }
+            }
+        }
+    }
+
+    /// The same for what is mostly short, and kept while it is used: a head. The buffer gets no more room than that takes, since a
+    /// hundred thousand may wait.
+    pub(super) fn poll_read_little(&self, buf: &mut BytesMut, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.stream.poll_read_ready(cx))?;
+            let read = SCRATCH.with_borrow_mut(|scratch| {
+                let read = self.stream.try_read(scratch)?;
+                buf.extend_from_slice(&scratch[..read]);
+                Ok(read)
+            });
+            match read {
+                Err(error) if io::Error::kind(&error) == ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(read) => {
+                    if (1..LITTLE).contains(&read) {
                         self.exhausted(Interest::READABLE);
                     }
                     if read > 0 {

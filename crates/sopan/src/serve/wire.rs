@@ -3,6 +3,7 @@
 //! What is decided, heads, framing, bodies, is in `sopan_core::h1`; here it is read and written. All of it runs in the
 //! connection's one task, so nothing of a client outlives it.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -74,24 +75,21 @@ impl<'a> Wire<'a> {
                 return end;
             }
             self.socket.phase.answered();
-            self.framer.rest();
-            if !self.inbox.lock().is_empty() {
-                // The next head has begun to come already.
-                self.socket.phase.read();
-            }
+            self.rest();
         }
     }
 
     /// Serves one request; answers how the connection ends if it does.
     async fn serve(&mut self, incoming: Incoming) -> Option<End> {
         let asked = Asked::new(incoming.request.method(), incoming.request.version(), incoming.keeps);
-        let Ok(Answer { response, tunnel, .. }) = self.answer(incoming).await else { return Some(End::Closed) };
-        if self.inbox.lock().asks_for_body() {
+        let Ok(answer) = self.answer(incoming).await else { return Some(End::Closed) };
+        let Answer { response, lines, tunnel, .. } = answer;
+        let (asks, goes_on) = poll_fn(|cx| Poll::Ready(self.end_of_request(cx))).await;
+        if asks {
             self.framer.response(&go_on(), Framing::Done, None);
         }
-        let goes_on = poll_fn(|cx| Poll::Ready(self.can_go_on(cx))).await;
         let asked = Asked { keeps: asked.keeps && goes_on && !self.socket.is_closing(), ..asked };
-        let (keeps, sent) = self.pass_on(response, &asked).await;
+        let (keeps, sent) = self.pass_on(response, lines.as_deref(), &asked).await;
         match (sent, tunnel) {
             (Ok(()), Some(tunnel)) => Some(End::Switched(tunnel)),
             (Err(_), _) => Some(End::Closed),
@@ -112,8 +110,12 @@ impl<'a> Wire<'a> {
             Source::Stream(Box::pin(ClientBody::new(Arc::clone(&self.inbox), decoder, expects_continue)))
         };
         let hop = gate::hop(self.peer.ip(), &parts);
-        let admitted = gate::admit(self.door.hosts(), self.base.as_ref(), &parts);
-        self.base = hop.base.clone().filter(|_| admitted != Err(Denied::Host));
+        let admitted = gate::admit(self.door.hosts(), self.base.as_ref(), &hop, &parts);
+        if admitted == Err(Denied::Host) {
+            self.base = None;
+        } else if self.base != hop.base {
+            self.base.clone_from(&hop.base);
+        }
         let behind = admitted.map_err(Astray::Denied).and_then(|()| self.door.route(&parts).ok_or(Astray::NoRoute));
         self.upstream = behind.ok().map(|behind| &*behind.upstream);
         let behind = match behind {
@@ -150,15 +152,24 @@ impl<'a> Wire<'a> {
         Some(interim)
     }
 
-    /// Whether another request can be read after this one. A body that is still being sent upstream is left alone.
-    fn can_go_on(&self, cx: &mut Context<'_>) -> bool {
+    /// Whether the client is to be asked for its body all the same, and whether another request can be read after this one. A
+    /// body that is still being sent upstream is left alone.
+    fn end_of_request(&self, cx: &mut Context<'_>) -> (bool, bool) {
         let is_free = Arc::strong_count(&self.inbox) <= INBOX_HOLDERS;
         let mut inbox = self.inbox.lock();
-        if is_free { inbox.ends(cx) } else { inbox.is_at_end() }
+        let asks = inbox.asks_for_body();
+        (asks, if is_free { inbox.ends(cx) } else { inbox.is_at_end() })
+    }
+
+    /// Lets go of the buffers for answers, which a connection that rests does not need, and the next one does.
+    fn rest(&mut self) {
+        if self.framer.is_done() {
+            SPARE.set(Some(std::mem::take(&mut self.framer)));
+        }
     }
 
     /// Sends an answer; answers whether another may follow.
-    async fn pass_on<B>(&mut self, response: Response<B>, asked: &Asked) -> (bool, io::Result<()>)
+    async fn pass_on<B>(&mut self, response: Response<B>, lines: Option<&[u8]>, asked: &Asked) -> (bool, io::Result<()>)
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -166,7 +177,10 @@ impl<'a> Wire<'a> {
         while let Some(interim) = self.interim() {
             self.framer.response(&interim, Framing::Done, None);
         }
-        let (body, framing, keeps) = answer::begin(&mut self.framer, response, asked, self.door.wall());
+        if self.framer.is_done() {
+            self.framer = SPARE.take().unwrap_or_default();
+        }
+        let (body, framing, keeps) = answer::begin(&mut self.framer, response, lines, asked, || self.door.wall());
         if framing == Framing::Close {
             // However this ends before its time, the client must not take that for the answer's end.
             self.socket.reset_at_end();
@@ -183,11 +197,17 @@ impl<'a> Wire<'a> {
     async fn refuse(&mut self, bad: BadRequest) -> End {
         self.socket.phase.request();
         let response = self.door.nowhere().unread(bad).map(Full::new);
-        match self.pass_on(response, &Asked::unreadable(&bad)).await {
+        match self.pass_on(response, None, &Asked::unreadable(&bad)).await {
             (_, Ok(())) => End::Lingers,
             (_, Err(_)) => End::Closed,
         }
     }
+}
+
+thread_local! {
+    /// Buffers that no answer needs just now, of a worker: answers begin and end by the thousand, and hardly ever are two of
+    /// them under way on one thread that did not fit into their sockets at once.
+    static SPARE: Cell<Option<Framer>> = const { Cell::new(None) };
 }
 
 /// Who holds the inbox beside a request's body: the connection and its requests.

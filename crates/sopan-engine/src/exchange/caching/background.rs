@@ -10,7 +10,7 @@ use http_body::Body as _;
 use sopan_core::cache::conditional::Conditions;
 use sopan_core::cache::directives::RequestDirectives;
 use sopan_core::cache::status::Forward;
-use sopan_core::cache::{Ask, Send};
+use sopan_core::cache::{Ask, Marks, Send};
 
 use super::Caching;
 use crate::body::Source;
@@ -27,7 +27,7 @@ impl Exchange<'_> {
     /// already. It takes a turn like any request, on behalf of this client.
     pub(super) fn ask_in_background(
         &self,
-        mut caching: Caching,
+        mut caching: Box<Caching>,
         entry: &Arc<Entry>,
         index: usize,
         conditions: Conditions,
@@ -35,34 +35,32 @@ impl Exchange<'_> {
         let Some(cache) = &self.upstream.cache else { return };
         let sent = Send {
             forward: Forward::Stale,
-            ask: Some(Ask { index, conditions, missing: None }),
+            ask: Some(Box::new(Ask { index, conditions, missing: None })),
             fallback: None,
             is_sharable: true,
             may_store: true,
         };
         let Ok(place) = Arc::clone(&cache.background).try_acquire_owned() else { return };
-        let Joined::Lead(leader) =
-            cache.flights.join(caching.key.clone(), &caching.asked(), &caching.told_apart, &sent)
-        else {
-            return;
-        };
-        // What the client asks of caches, and says that it has, is its own affair.
-        for name in [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_RANGE, RANGE, CACHE_CONTROL, PRAGMA] {
-            caching.headers.remove(name);
-        }
-        caching.directives = RequestDirectives::default();
+        let joined = self
+            .with_asked(&caching, |asked| cache.flights.join(caching.key.clone(), asked, caching.told_apart(), &sent));
+        let Joined::Lead(leader) = joined else { return };
         let mut request = Request::new(Source::Empty);
         *request.method_mut() = http::Method::GET;
         *request.uri_mut() = self.head.uri().clone();
         *request.version_mut() = self.head.version();
-        *request.headers_mut() = caching.headers.clone();
-        caching.method = http::Method::GET;
+        *request.headers_mut() = self.head.headers().clone();
+        // What the client asks of caches, and says that it has, is its own affair.
+        for name in [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_RANGE, RANGE, CACHE_CONTROL, PRAGMA] {
+            request.headers_mut().remove(name);
+        }
+        caching.marks = Marks::of(request.headers());
+        caching.directives = RequestDirectives::default();
         caching.entry = Some(Arc::clone(entry));
         caching.sent = Some(sent);
         caching.leader = Some(leader);
         let hop = self.hop().cloned();
         let inbound = Inbound { request, client: self.client, weight: self.weight, interims: None, hop };
-        let (upstream, caching) = (Arc::clone(self.upstream), Box::new(caching));
+        let upstream = Arc::clone(self.upstream);
         tokio::spawn(async move {
             ask(&upstream, inbound, caching).await;
             drop(place);
@@ -74,8 +72,7 @@ impl Exchange<'_> {
 async fn ask(upstream: &Arc<Upstream>, inbound: Inbound, caching: Box<Caching>) {
     let mut exchange = Exchange::new(upstream, inbound, None);
     exchange.caching = Some(caching);
-    // It is nobody's request, and is counted as an attempt only.
-    exchange.story.is_told_later();
+    exchange.story.is_of_nobody();
     let mut body = Box::pin(exchange.run()).await.response.into_body();
     while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {}
 }

@@ -4,8 +4,8 @@
 //! costs a token; what was written and is read as it was before costs more.
 
 use http::header::{CONTENT_LOCATION, LOCATION};
-use http::{HeaderMap, HeaderValue, StatusCode};
-use sopan_core::cache::invalidate::{invalidates, others};
+use http::{HeaderMap, HeaderValue};
+use sopan_core::cache::invalidate::others;
 
 use super::Caching;
 use crate::exchange::Exchange;
@@ -18,7 +18,7 @@ impl Exchange<'_> {
     /// Throws away what a request may have made untrue whose answer nobody has seen.
     pub(in crate::exchange) fn make_untrue_in_doubt(&self) {
         if let (Some(cache), Some(caching)) = (&self.upstream.cache, &self.caching)
-            && caching.may_have_written()
+            && self.may_have_written(caching)
         {
             cache.flights.doom(&caching.key);
             cache.store.invalidate_soon(&caching.key);
@@ -27,10 +27,8 @@ impl Exchange<'_> {
 
     /// Throws away what the answer to an unsafe request has made untrue, also on the disk, before its client learns of it and
     /// asks again.
-    pub(super) async fn make_untrue(&self, caching: &mut Caching, status: StatusCode, answer: &HeaderMap) {
-        // An attempt that was lost may have done what this answer says there is nothing to do for: a 404 after a DELETE.
-        let is_untrue = invalidates(&caching.method, status) || caching.may_have_written();
-        let Some(cache) = self.upstream.cache.as_ref().filter(|_| is_untrue) else { return };
+    pub(super) async fn make_untrue(&self, caching: &mut Caching, answer: &HeaderMap) {
+        let Some(cache) = &self.upstream.cache else { return };
         cache.flights.doom(&caching.key);
         caching.epoch = cache.store.invalidate(&caching.key, caching.epoch).await;
         // Where the client would look for what has changed.
@@ -45,7 +43,7 @@ impl Exchange<'_> {
         }
         let base = self.base().unwrap_or(&NOBODY);
         self.upstream.as_clients_see(&mut links, base);
-        for target in others(&links, &caching.target, base.as_bytes()) {
+        for target in others(&links, self.target(), base.as_bytes()) {
             let key = Key::new(self.upstream.name(), cache.place, &target);
             cache.flights.doom(&key);
             cache.store.invalidate(&key, caching.epoch).await;

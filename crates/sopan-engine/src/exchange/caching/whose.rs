@@ -8,15 +8,15 @@ use std::borrow::Cow;
 
 use http::HeaderMap;
 use sha2::{Digest as _, Sha256};
-use sopan_core::cache::Owner;
+use sopan_core::cache::{Marks, Owner};
 use sopan_core::headers::is_credential;
 
-/// Whose a request is; none if it has no credential.
-pub(super) fn owner(headers: &HeaderMap) -> Option<Owner> {
-    let mut names: Vec<_> = headers.keys().filter(|name| is_credential(name)).collect();
-    if names.is_empty() {
+/// Whose a request is that has fields of these kinds; none if it has no credential.
+pub(super) fn owner(headers: &HeaderMap, marks: Marks) -> Option<Owner> {
+    if !marks.has(Marks::CREDENTIAL) {
         return None;
     }
+    let mut names: Vec<_> = headers.keys().filter(|name| is_credential(name)).collect();
     // Two clients may send the same fields in another order.
     names.sort_unstable_by_key(|name| name.as_str());
     let mut digest = Sha256::new();
@@ -51,7 +51,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        owner(&headers)
+        owner(&headers, Marks::of(&headers))
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The admin side, on a port of its own: `/healthz` says that the program runs, `/metrics` what it does.
 
 mod metrics;
+pub(crate) mod state;
 
 use std::pin::pin;
 use std::sync::Arc;

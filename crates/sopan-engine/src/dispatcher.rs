@@ -8,6 +8,7 @@
 //! A [`Ticket`] that is dropped leaves the queue, a [`Turn`] that is dropped gives back what was not written, and its
 //! place: so a client that hangs up costs nothing.
 
+mod operator;
 mod shade;
 
 use std::future::{Future, poll_fn};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::{Method, StatusCode, Uri};
 use sopan_core::cache::status::Forward;
 use sopan_core::headers::redact_url;
+use sopan_core::queue::ClientId;
 use sopan_core::retry::{Outcome, Verdict};
 
 use crate::refusal::Refusal;
@@ -16,6 +17,8 @@ pub const NO_UPSTREAM: &str = "none";
 /// One exchange that has ended.
 #[derive(Clone)]
 pub struct Event<'a> {
+    /// Whose request it was; none where it goes to no upstream, and nobody asked.
+    pub client: Option<ClientId>,
     /// The request's method.
     pub method: &'a Method,
     /// The request's target as the client sent it; show it redacted.
@@ -132,9 +135,10 @@ pub enum Attempted<'a> {
 
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, uri, status, refused, observed, cache, wait, attempts, upstream, total, bytes, whole } =
-            self;
+        let Self { client, method, uri, status, refused, observed, .. } = self;
+        let Self { cache, wait, attempts, upstream, total, bytes, whole, .. } = self;
         f.debug_struct("Event")
+            .field("client", client)
             .field("method", method)
             .field("uri", &redact_url(&uri.to_string()))
             .field("status", status)

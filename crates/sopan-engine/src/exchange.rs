@@ -222,7 +222,7 @@ impl<'a> Exchange<'a> {
             crossing,
             arrival: 0,
             deadline: upstream.retry.total_timeout.map(|total| arrived.after(total)),
-            story: Story::new(arrived),
+            story: Story::new(Some(client), arrived),
             turn: None,
             conn: None,
             response: None,

@@ -45,7 +45,7 @@ impl Nowhere {
 
     /// The answer to what cannot be read as a request.
     pub fn unread(&self, bad: BadRequest) -> Response<Bytes> {
-        let mut story = Story::new(self.clock.now());
+        let mut story = Story::new(None, self.clock.now());
         let refusal = Refusal::Unreadable(bad);
         story.refused = Some(refusal.reason());
         let response = refusal.response();
@@ -58,7 +58,7 @@ impl Nowhere {
 
     /// The answer to a request that leads nowhere.
     pub fn answer(&self, mut request: Parts, why: Astray) -> Answer {
-        let mut story = Story::new(self.clock.now());
+        let mut story = Story::new(None, self.clock.now());
         // One that was to go no further asks nothing of an upstream; but who is not let in is told nothing.
         let own = if why == Astray::NoRoute { ends_here(&mut request) } else { None };
         let (response, end) = match own {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use sopan_core::decimal::Decimal;
+use sopan_core::queue::ClientId;
 use sopan_core::time::Instant;
 
 use crate::clock::Clock;
@@ -13,6 +14,7 @@ use crate::upstream::Upstream;
 /// What happened in an exchange, as it is told to the client and to the observer.
 #[derive(Debug, Clone)]
 pub(super) struct Story {
+    client: Option<ClientId>,
     pub(super) arrived: Instant,
     pub(super) wait: Duration,
     pub(super) attempts: u32,
@@ -61,8 +63,9 @@ const NOTHING: &str = "wait;dur=0.0, attempts;desc=\"0\", upstream;dur=0.0";
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 impl Story {
-    pub(super) fn new(arrived: Instant) -> Self {
+    pub(super) fn new(client: Option<ClientId>, arrived: Instant) -> Self {
         Self {
+            client,
             arrived,
             wait: Duration::ZERO,
             attempts: 0,
@@ -157,6 +160,7 @@ impl Story {
         self.waited(to.clock);
         self.heard(to.clock);
         to.observer.ended(&Event {
+            client: self.client,
             method,
             uri,
             status: self.status,
@@ -228,7 +232,7 @@ mod tests {
             (312_450, 2, 41_000, "wait;dur=312.4, attempts;desc=\"2\", upstream;dur=41.0"),
             (3_600_000_000, 1000, 99, "wait;dur=3600000.0, attempts;desc=\"1000\", upstream;dur=0.0"),
         ] {
-            let mut story = Story::new(Instant::ORIGIN);
+            let mut story = Story::new(None, Instant::ORIGIN);
             (story.wait, story.upstream) = (Duration::from_micros(wait), Duration::from_micros(upstream));
             story.attempts = attempts;
             let mut response = Response::new(());

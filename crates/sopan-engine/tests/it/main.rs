@@ -13,6 +13,7 @@ mod hold;
 mod hop;
 mod http2;
 mod observe;
+mod operator;
 mod pacing;
 mod pool;
 mod queue;

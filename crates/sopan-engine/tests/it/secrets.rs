@@ -34,6 +34,7 @@ fn inbound() -> Inbound {
 fn event() -> String {
     let (method, uri) = (Method::GET, Uri::from_static(TARGET));
     let event = Event {
+        client: None,
         method: &method,
         uri: &uri,
         status: None,

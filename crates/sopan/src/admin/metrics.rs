@@ -413,6 +413,7 @@ pub(super) mod tests {
     fn event(status: u16) -> Event<'static> {
         static URI: OnceLock<http::Uri> = OnceLock::new();
         Event {
+            client: None,
             method: &Method::GET,
             uri: URI.get_or_init(|| "/api/v1/orders?page=2&key=SECRET".parse().unwrap()),
             status: Some(StatusCode::from_u16(status).unwrap()),

@@ -459,7 +459,7 @@ async fn a_disk_that_is_late_for_a_while_gets_all_of_it_in_order() {
 async fn each_client_is_told_of_what_it_got() {
     let (place, body) = (Place::new(), noise(10 * KIB));
     let client = |reader| {
-        let (story, method, uri) = (Story::new(place.upstream.clock.now()), Method::GET, Uri::from_static("/"));
+        let (story, method, uri) = (Story::new(None, place.upstream.clock.now()), Method::GET, Uri::from_static("/"));
         AnswerBody::Sharing(Box::new(Sharing::new(reader, Told { story, method, uri })))
     };
     let (flow, reader, mut theirs) = place.flow(&length(10 * KIB), Some(place.keep())).await;

@@ -137,6 +137,7 @@ mod tests {
 
     fn told(metrics: &Metrics, observed: &Observed) {
         metrics.observer(0).ended(&Event {
+            client: None,
             method: &Method::GET,
             uri: &Uri::from_static("/orders"),
             status: Some(StatusCode::OK),

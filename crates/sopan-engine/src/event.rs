@@ -8,6 +8,7 @@ use sopan_core::cache::status::Forward;
 use sopan_core::headers::redact_url;
 use sopan_core::queue::ClientId;
 use sopan_core::retry::{Outcome, Verdict};
+use sopan_core::time::Instant;
 
 use crate::refusal::Refusal;
 
@@ -39,6 +40,8 @@ pub struct Event<'a> {
     pub upstream: Duration,
     /// From the arrival to the end of the answer.
     pub total: Duration,
+    /// When it ended, by the clock of the engine.
+    pub ended: Instant,
     /// Bytes of the answer's body that were passed on.
     pub bytes: u64,
     /// Whether the answer was passed on to its end.

@@ -77,7 +77,9 @@ fn demo(typed: &cli::Demo) -> Result<(), u8> {
 
 /// Answers with an exit code where it does not succeed. The proxy fails only before it has started.
 fn serve(typed: &cli::Serve) -> Result<(), u8> {
-    let settings = config::serve(typed.config.as_deref(), &typed.settings).map_err(|wrong| refuse(&wrong))?;
+    let loaded = config::load(typed.config.as_deref(), &typed.settings);
+    let in_force = check::in_force_of(typed.config.as_deref(), &loaded);
+    let settings = config::settled(loaded).map_err(|wrong| refuse(&wrong))?;
     let format = settings.log;
     let names = || settings.upstreams.iter().map(|served| served.name.as_str());
     let log = log::start(log::Form::new(format, names())).map_err(|error| {
@@ -86,7 +88,7 @@ fn serve(typed: &cli::Serve) -> Result<(), u8> {
     })?;
     let access_log = settings.access_log.then(|| log.access());
     let metrics = admin::Metrics::new(names().map(str::to_owned), access_log);
-    serve::run(settings, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
+    serve::run(settings, in_force, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
 }
 
 /// Tells what is wrong on standard error, and what is in force on standard output.

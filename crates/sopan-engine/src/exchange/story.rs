@@ -159,6 +159,7 @@ impl Story {
         // A client that has left ends what was under way.
         self.waited(to.clock);
         self.heard(to.clock);
+        let ended = to.clock.now();
         to.observer.ended(&Event {
             client: self.client,
             method,
@@ -170,7 +171,8 @@ impl Story {
             wait: self.wait,
             attempts: self.attempts,
             upstream: self.upstream,
-            total: to.clock.now().since(self.arrived),
+            total: ended.since(self.arrived),
+            ended,
             bytes,
             whole,
         });

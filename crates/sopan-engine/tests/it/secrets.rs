@@ -35,6 +35,7 @@ fn event() -> String {
     let (method, uri) = (Method::GET, Uri::from_static(TARGET));
     let event = Event {
         client: None,
+        ended: sopan_core::time::Instant::ORIGIN,
         method: &method,
         uri: &uri,
         status: None,

@@ -5,6 +5,7 @@
 //! are fixed here and by the settings; nothing that comes over a wire ever becomes one.
 
 mod observed;
+mod totals;
 
 use std::array;
 use std::fmt;
@@ -29,6 +30,7 @@ use sopan_engine::refusal::REASONS;
 use crate::log::{self, AccessLog};
 use crate::version;
 use observed::WouldBe;
+pub(super) use totals::Totals;
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -414,6 +416,7 @@ pub(super) mod tests {
         static URI: OnceLock<http::Uri> = OnceLock::new();
         Event {
             client: None,
+            ended: Instant::ORIGIN,
             method: &Method::GET,
             uri: URI.get_or_init(|| "/api/v1/orders?page=2&key=SECRET".parse().unwrap()),
             status: Some(StatusCode::from_u16(status).unwrap()),

@@ -217,7 +217,8 @@ pub(crate) struct Exchange {
     pub(crate) id: u64,
     /// `none` where it went to none.
     pub(crate) upstream: String,
-    pub(crate) client: String,
+    /// None where it went to no upstream.
+    pub(crate) client: Option<String>,
     pub(crate) method: String,
     /// Without what may be secret in it.
     pub(crate) target: String,

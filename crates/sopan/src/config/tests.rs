@@ -122,7 +122,8 @@ const SERVE: &[Effect<Serve>] = &[
     ("--upstream", "https://api.test/v2", |s| s.upstreams[0].settings.target.to_string() == "https://api.test/v2"),
     ("--listen", "[::1]:0", |s| s.listen.to_string() == "[::1]:0"),
     ("--admin", "off", |s| s.admin.is_none()),
-    ("--admin", "0.0.0.0:9", |s| s.admin.unwrap().to_string() == "0.0.0.0:9"),
+    ("--admin", "[::1]:9", |s| s.admin.unwrap().to_string() == "[::1]:9"),
+    ("--admin-token-file", ELSEWHERE, |_| true),
     ("--open", "", |s| s.hosts == Hosts { names: vec![], is_open: true }),
     ("--host", "Proxy.Test.", |s| {
         s.hosts == Hosts { names: vec![HostName::Name("proxy.test".into())], is_open: false }

@@ -47,6 +47,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
     let settings = config::Serve {
         listen,
         admin: None,
+        admin_token: None,
         upstreams,
         hosts: Hosts::default(),
         header_timeout: Duration::from_secs(10),
@@ -60,7 +61,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         log: Format::Text,
     };
     let counted = Arc::clone(&metrics);
-    thread::spawn(move || run(settings, counted).unwrap());
+    thread::spawn(move || run(settings, Json::Null, counted).unwrap());
     (listen, metrics)
 }
 

@@ -138,6 +138,7 @@ mod tests {
     fn told(metrics: &Metrics, observed: &Observed) {
         metrics.observer(0).ended(&Event {
             client: None,
+            ended: sopan_core::time::Instant::ORIGIN,
             method: &Method::GET,
             uri: &Uri::from_static("/orders"),
             status: Some(StatusCode::OK),

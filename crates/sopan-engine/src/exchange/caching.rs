@@ -36,7 +36,7 @@ use super::turn::Stop;
 use super::{Answer, Exchange, GivenUp};
 use crate::body::Body;
 use crate::coalesce::{Joined, Leader, Led};
-use crate::event::{Cached, Observed};
+use crate::event::{Awaited, Cached, Observed};
 use crate::exchange::flow::Reader;
 use crate::refusal::Refusal;
 use crate::store::{self, Entry, Epoch, Key, Sought};
@@ -232,7 +232,7 @@ impl Exchange<'_> {
                 Joined::Alone => Led::Alone,
                 Joined::Follow(follower) => {
                     caching.has_followed = true;
-                    self.story.waits(upstream.clock.now());
+                    self.story.waits(Awaited::Equal, upstream.clock.now());
                     let led = follower.wait(self.deadline).await;
                     self.waited(true);
                     led

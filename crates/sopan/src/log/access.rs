@@ -63,6 +63,7 @@ impl Access {
             total,
             bytes,
             whole,
+            ..
         } = *event;
         Self {
             at,

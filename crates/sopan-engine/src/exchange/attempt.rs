@@ -14,7 +14,10 @@ use crate::transport::{ConnectFailure, Lost, WireError, explain, failure, failur
 
 impl Exchange<'_> {
     /// Waits for a turn, sends, and waits for the answer's head.
-    // Not an `async fn`, as in `call`.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` keeps room for its arguments twice, beside all that wait"
+    )]
     pub(super) fn attempt(&mut self, next: Next) -> impl Future<Output = Attempt> + Send {
         async move {
             match self.turn(next).await {

@@ -123,10 +123,10 @@ struct Board<T> {
     /// Whether the answer is in the store, or will not come there.
     has_landed: bool,
     /// Who waits, the longest first.
-    waiting: BTreeMap<u64, Option<Waker>>,
+    waiting: BTreeMap<u32, Option<Waker>>,
     /// What followers were told that have not heard it yet.
-    told: BTreeMap<u64, Told<T>>,
-    next: u64,
+    told: BTreeMap<u32, Told<T>>,
+    next: u32,
 }
 
 enum Phase<T> {
@@ -159,7 +159,7 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
         self: &Arc<Self>,
         key: K,
         asked: &Asked<'_>,
-        told_apart: &Selecting,
+        told_apart: Option<&Selecting>,
         sent: &Sent,
     ) -> Joined<K, T> {
         let course = Course { digest: self.digest(&key, asked, told_apart, sent), key };
@@ -181,7 +181,7 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     }
 
     /// Whether such a request goes by itself, since the last answer was for nobody else.
-    pub(crate) fn is_alone(&self, key: &K, asked: &Asked<'_>, told_apart: &Selecting, sent: &Sent) -> bool {
+    pub(crate) fn is_alone(&self, key: &K, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> bool {
         self.has_loner(self.digest(key, asked, told_apart, sent))
     }
 
@@ -223,7 +223,7 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     }
 
     /// A digest of the key and of what may choose another answer for it: whom it is for, what is asked of it.
-    fn digest(&self, key: &K, asked: &Asked<'_>, told_apart: &Selecting, sent: &Sent) -> u64 {
+    fn digest(&self, key: &K, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> u64 {
         let mut digest = Digest(self.hasher.hash_one(key));
         // Lengths and kinds first, so that nothing is taken for something else.
         let kinds = u64::from(asked.owner.is_some()) << 1 | u64::from(asked.method == Method::HEAD);
@@ -234,7 +234,7 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
         }
         // One that has come round must not wait for the answer to itself.
         let rounds = if asked.marks.has(Marks::VIA) { passes(asked.headers) } else { 0 };
-        let is_of_many = rounds == 0 && told_apart.fields.is_empty();
+        let is_of_many = rounds == 0 && told_apart.is_none();
         if !is_of_many || sent.ask.is_some() || asked.marks.has(Marks::DISTINCTIVE) {
             digest.add(self.particulars(asked, told_apart, sent));
             digest.add(rounds as u64);
@@ -243,9 +243,9 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     }
 
     /// The same of what few requests have.
-    fn particulars(&self, asked: &Asked<'_>, told_apart: &Selecting, sent: &Sent) -> u64 {
+    fn particulars(&self, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        told_apart.fields.hash(&mut hasher);
+        told_apart.map(|told_apart| &told_apart.fields).hash(&mut hasher);
         match &sent.ask {
             Some(ask) => {
                 let missing = ask.missing.map(|span| (span.first, span.last));
@@ -299,14 +299,15 @@ impl<K, T> Flight<K, T> {
 
 impl<T> Board<T> {
     /// The number of a newcomer that follows, if it can.
-    fn enter(&mut self) -> Option<u64> {
+    fn enter(&mut self) -> Option<u32> {
         let number = self.next;
+        let next = number.checked_add(1)?;
         match &self.phase {
             Phase::Asking => drop(self.waiting.insert(number, None)),
             Phase::Boarding(seats) => drop(self.told.insert(number, Told::Shared(seats()?))),
             Phase::Over => return None,
         }
-        self.next += 1;
+        self.next = next;
         Some(number)
     }
 }
@@ -405,7 +406,7 @@ impl<K: Eq + Hash + Clone, T> Drop for Landing<K, T> {
 pub(crate) struct Follower<K: Eq + Hash + Clone, T> {
     flights: Arc<Flights<K, T>>,
     flight: Arc<Flight<K, T>>,
-    number: u64,
+    number: u32,
 }
 
 impl<K: Eq + Hash + Clone, T> Follower<K, T> {

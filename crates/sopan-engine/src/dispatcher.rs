@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use sopan_core::breaker::{Change, Health};
 use sopan_core::journal::Note;
 use sopan_core::lane::shadow::{Foreseen, Shadow};
-use sopan_core::lane::{self, Call, Enter, Lane, Refusal, Snapshot, Visit};
+use sopan_core::lane::{self, Call, Cause, Enter, Lane, Refusal, Snapshot, Visit};
 use sopan_core::queue::{Entry, TicketId};
 use sopan_core::time::Instant;
 use tokio::sync::Notify;
@@ -50,7 +50,8 @@ pub(crate) enum News {
 #[derive(Debug)]
 pub(crate) enum Entered {
     Go(Turn),
-    Wait(Ticket),
+    /// It waits, for this as things stand.
+    Wait(Ticket, Cause),
     Refused(Refusal),
 }
 
@@ -142,7 +143,8 @@ impl Dispatcher {
             Enter::Go(turn) => Entered::Go(self.turn(turn, Shade::of(self, shared, &entry, foreseen, now))),
             Enter::Wait(id) => {
                 let (waiter, shade) = (Some(shared.waiter(id)), Shade::of(self, shared, &entry, foreseen, now));
-                Entered::Wait(Ticket { dispatcher: Arc::clone(self), id, waiter, shade })
+                let awaits = shared.lane.awaits(&entry, now);
+                Entered::Wait(Ticket { dispatcher: Arc::clone(self), id, waiter, shade }, awaits)
             }
             Enter::Refused(refusal) => Entered::Refused(refusal),
         })
@@ -172,6 +174,11 @@ impl Dispatcher {
     /// Until when the lane is held.
     pub(crate) fn held_until(&self) -> Option<Instant> {
         self.shared.lock().lane.held_until()
+    }
+
+    /// How often the lane has been held.
+    pub(crate) fn holds(&self) -> u64 {
+        self.holds.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_connect_time(&self, measured: Duration) {
@@ -461,7 +468,7 @@ impl Turn {
 
     /// Whether a hold has come since it was granted, so that it must not be written any more.
     pub(crate) fn is_revoked(&self) -> bool {
-        let holds = self.dispatcher.holds.load(Ordering::Acquire);
+        let holds = self.dispatcher.holds();
         self.turn.as_ref().is_none_or(|turn| turn.holds() != holds)
     }
 

@@ -1,5 +1,7 @@
 //! What became of an exchange, for metrics, logs and people. Who is told decides what to do with it.
 
+mod step;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use sopan_core::retry::{Outcome, Verdict};
 use sopan_core::time::Instant;
 
 use crate::refusal::Refusal;
+pub use step::{Awaited, STEPS_MAX, Step, What};
 
 /// What stands where an upstream is named, for what went to none.
 pub const NO_UPSTREAM: &str = "none";
@@ -46,6 +49,10 @@ pub struct Event<'a> {
     pub bytes: u64,
     /// Whether the answer was passed on to its end.
     pub whole: bool,
+    /// What happened, in order.
+    pub steps: &'a [Step],
+    /// How many steps more there were than are told.
+    pub steps_left_out: u32,
 }
 
 /// What would have become of an exchange if its upstream were not only observed.
@@ -138,8 +145,8 @@ pub enum Attempted<'a> {
 
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, method, uri, status, refused, observed, .. } = self;
-        let Self { cache, wait, attempts, upstream, total, bytes, whole, .. } = self;
+        let Self { client, method, uri, status, refused, observed, cache, wait, attempts, upstream, .. } = self;
+        let Self { total, bytes, whole, steps, steps_left_out, .. } = self;
         f.debug_struct("Event")
             .field("client", client)
             .field("method", method)
@@ -154,6 +161,8 @@ impl fmt::Debug for Event<'_> {
             .field("total", total)
             .field("bytes", bytes)
             .field("whole", whole)
+            .field("steps", steps)
+            .field("steps_left_out", steps_left_out)
             .finish()
     }
 }

@@ -27,6 +27,7 @@ mod nowhere;
 mod observe;
 mod send;
 pub(crate) mod story;
+mod trail;
 mod tunnel;
 mod turn;
 
@@ -47,7 +48,7 @@ use sopan_core::time::Instant;
 
 use crate::body::Body;
 use crate::dispatcher::Turn;
-use crate::event::Attempted;
+use crate::event::{Attempted, Awaited};
 use crate::interim::Interims;
 use crate::refusal::{Failure, Refusal};
 use crate::transport::Conn;
@@ -222,7 +223,7 @@ impl<'a> Exchange<'a> {
             crossing,
             arrival: 0,
             deadline: upstream.retry.total_timeout.map(|total| arrived.after(total)),
-            story: Story::new(Some(client), arrived),
+            story: Story::new(arrived),
             turn: None,
             conn: None,
             response: None,
@@ -344,6 +345,7 @@ impl<'a> Exchange<'a> {
     fn decide(&mut self, failed: Failed) -> Verdict {
         let outcome = failed.outcome;
         self.upstream.observer.attempted(Attempted::Ended(&outcome));
+        self.story.came_to(&outcome, &failed.reason, self.upstream.clock);
         let decision = if is_good(&outcome) {
             Decision { verdict: Verdict::Done, hold: None }
         } else {
@@ -441,7 +443,7 @@ impl<'a> Exchange<'a> {
         // A ticket that waits in the queue for the end of a hold is there when it comes, in its place.
         if self.upstream.dispatcher.held_until().is_none_or(|end| end < resume) {
             let asked = self.last().is_some_and(|failed| failed.outcome.asks_to_wait());
-            self.story.waits(now);
+            self.story.waits(Awaited::Retry, now);
             self.upstream.clock.sleep_until(resume).await;
             self.waited(asked);
         }

@@ -36,7 +36,7 @@ pub(crate) use problem::{Place, Problem, Wrong};
 pub(crate) use resolve::Resolved;
 pub(crate) use route::Route;
 pub(crate) use schema::schema;
-pub(crate) use serve::{ADMIN_TOKEN, ClientBy, Loaded, Serve, Served, Store, load, serve, settled};
+pub(crate) use serve::{ClientBy, Loaded, Serve, Served, Store, load, serve, settled};
 pub(crate) use setting::{Kind, Rank, Section, Setting};
 pub(crate) use table::{GROUPS, settings};
 

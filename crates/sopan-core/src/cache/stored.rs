@@ -64,8 +64,7 @@ impl<'a> Asked<'a> {
         let marks = Marks::of(headers);
         let directives =
             if marks.has(Marks::DIRECTIVES) { RequestDirectives::read(headers) } else { RequestDirectives::default() };
-        let path = || target.split_once('?').map_or(target, |(path, _)| path);
-        let rule = if policy.paths.is_empty() { None } else { policy.rule(path()) };
+        let rule = policy.rule(target);
         Self { method, target, host, headers, marks, owner: None, has_body: false, directives, rule }
     }
 }

@@ -111,8 +111,12 @@ impl CachePolicy {
         checks.finish()
     }
 
-    /// The rule for a path, if there is one: that of the longest beginning in whole segments.
-    pub fn rule(&self, path: &str) -> Option<PathTreatment> {
+    /// The rule for a target's path, if there is one: that of the longest beginning in whole segments.
+    pub fn rule(&self, target: &str) -> Option<PathTreatment> {
+        if self.paths.is_empty() {
+            return None;
+        }
+        let path = target.split_once('?').map_or(target, |(path, _)| path);
         self.paths.iter().filter(|rule| rule.is_for(path)).max_by_key(|rule| rule.path.len()).map(|rule| rule.treatment)
     }
 }

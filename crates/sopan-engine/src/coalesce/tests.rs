@@ -63,7 +63,7 @@ impl Request {
         };
         let ask = self.ask.clone().map(Box::new);
         let sent = Sent { forward: Forward::UriMiss, ask, fallback: None, is_sharable: true, may_store: true };
-        air.join(key, &asked, &Selecting::default(), &sent)
+        air.join(key, &asked, None, &sent)
     }
 }
 

@@ -8,13 +8,16 @@ use sopan_core::retry::Outcome;
 use super::send::Unanswered;
 use super::turn::{NoTurn, Stop};
 use super::{Attempt, Exchange, Failed, Next};
-use crate::event::Attempted;
+use crate::event::{Attempted, What};
 use crate::refusal::Failure;
 use crate::transport::{ConnectFailure, Lost, WireError, explain, failure, failure_in_use};
 
 impl Exchange<'_> {
     /// Waits for a turn, sends, and waits for the answer's head.
-    // Not an `async fn`, as in `call`.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` keeps room for its arguments twice, beside all that wait"
+    )]
     pub(super) fn attempt(&mut self, next: Next) -> impl Future<Output = Attempt> + Send {
         async move {
             match self.turn(next).await {
@@ -72,6 +75,7 @@ impl Exchange<'_> {
                 if lost.stale && repeatable && self.body.is_replayable() {
                     self.story.attempts -= 1;
                     self.upstream.observer.attempted(Attempted::Stale);
+                    self.story.note(What::Stale, self.now());
                     return Attempt::Stale;
                 }
                 lost_attempt(lost)

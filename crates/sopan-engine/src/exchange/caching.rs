@@ -36,7 +36,7 @@ use super::turn::Stop;
 use super::{Answer, Exchange, GivenUp};
 use crate::body::Body;
 use crate::coalesce::{Joined, Leader, Led};
-use crate::event::{Cached, Observed};
+use crate::event::{Awaited, Cached, Observed};
 use crate::exchange::flow::Reader;
 use crate::refusal::Refusal;
 use crate::store::{self, Entry, Epoch, Key, Sought};
@@ -54,7 +54,6 @@ pub(super) struct Caching {
     owner: Option<Owner>,
     has_body: bool,
     directives: RequestDirectives,
-    rule: Option<PathTreatment>,
     /// What the client has sent of that which the head has changed in; none while it is as the client sent it.
     own: Option<Own>,
     /// What was stored when that was looked at last.
@@ -69,7 +68,7 @@ pub(super) struct Caching {
     /// Whether an attempt was lost that the upstream may have acted on.
     is_in_doubt: bool,
     /// By what others were chosen that it has waited for in vain, and what it has there itself.
-    told_apart: Selecting,
+    told_apart: Option<Box<Selecting>>,
     /// Others wait for its answer.
     leader: Option<Leader<Key, Seat>>,
     /// Whether it waited for the answer of another.
@@ -78,14 +77,13 @@ pub(super) struct Caching {
 
 impl Caching {
     fn new(key: Key, asked: &Asked<'_>, epoch: Epoch, now: SystemTime) -> Self {
-        let Asked { marks, owner, has_body, directives, rule, .. } = *asked;
+        let Asked { marks, owner, has_body, directives, .. } = *asked;
         Self {
             key,
             marks,
             owner,
             has_body,
             directives,
-            rule,
             own: None,
             entry: None,
             sent: None,
@@ -93,7 +91,7 @@ impl Caching {
             epoch,
             is_out: false,
             is_in_doubt: false,
-            told_apart: Selecting::default(),
+            told_apart: None,
             leader: None,
             has_followed: false,
         }
@@ -103,6 +101,10 @@ impl Caching {
     fn after(&self, asked: &Asked<'_>, policy: &CachePolicy, received: Received<'_>) -> After {
         let Some(sent) = &self.sent else { return After::PassOn(NotStored::Bypass) };
         with_stored(self.entry.as_deref(), |stored| after_response(policy, asked, sent, stored, received))
+    }
+
+    fn told_apart(&self) -> Option<&Selecting> {
+        self.told_apart.as_deref()
     }
 
     /// Why it goes to the upstream.
@@ -175,11 +177,17 @@ impl Exchange<'_> {
         self.target_as_sent().path_and_query().map_or("/", PathAndQuery::as_str)
     }
 
+    /// What holds for its path.
+    fn rule(&self) -> Option<PathTreatment> {
+        self.upstream.cache.as_ref()?.policy.rule(self.target())
+    }
+
     /// Shows what the client asked to who decides.
     fn with_asked<T>(&self, caching: &Caching, decide: impl FnOnce(&Asked<'_>) -> T) -> T {
-        let Caching { marks, owner, has_body, directives, rule, .. } = *caching;
+        let Caching { marks, owner, has_body, directives, .. } = *caching;
         let (method, target, headers) = (self.head.method(), self.target(), self.head.headers());
         let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
+        let rule = self.rule();
         decide(&Asked { method, target, host: &host, headers, marks, owner, has_body, directives, rule })
     }
 
@@ -197,8 +205,9 @@ impl Exchange<'_> {
     pub(super) fn has_to_wait(&self) -> bool {
         let (Some(cache), Some(caching)) = (&self.upstream.cache, &self.caching) else { return false };
         let Some(sent) = &caching.sent else { return true };
-        let is_alone =
-            || self.with_asked(caching, |asked| cache.flights.is_alone(&caching.key, asked, &caching.told_apart, sent));
+        let is_alone = || {
+            self.with_asked(caching, |asked| cache.flights.is_alone(&caching.key, asked, caching.told_apart(), sent))
+        };
         let goes_by_itself = self.upstream.observe || !sent.is_sharable || is_alone();
         caching.leader.is_none() && (cache.store.may_be_on_disk(&caching.key) || !goes_by_itself)
     }
@@ -207,8 +216,8 @@ impl Exchange<'_> {
     /// under way is waited for.
     pub(super) async fn before_sending(&mut self) -> Option<Answer> {
         let upstream = self.upstream;
-        let (cache, caching) = (upstream.cache.as_ref()?, self.caching.as_mut()?);
-        let entry = cache.store.load(&caching.key, &cache.policy, caching.rule).await;
+        let (cache, caching) = (upstream.cache.as_ref()?, self.caching.as_ref()?);
+        let entry = cache.store.load(&caching.key, &cache.policy, self.rule()).await;
         let is_known = match (&caching.entry, &entry) {
             (Some(known), Some(entry)) => Arc::ptr_eq(known, entry),
             (None, None) => caching.sent.is_some(),
@@ -223,7 +232,7 @@ impl Exchange<'_> {
         for _ in 0..LOOKS_MAX {
             let caching = self.caching.as_ref()?;
             let sent = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe)?;
-            let told_apart = &caching.told_apart;
+            let told_apart = caching.told_apart();
             let joined =
                 self.with_asked(caching, |asked| cache.flights.join(caching.key.clone(), asked, told_apart, sent));
             let caching = self.caching.as_mut()?;
@@ -232,7 +241,7 @@ impl Exchange<'_> {
                 Joined::Alone => Led::Alone,
                 Joined::Follow(follower) => {
                     caching.has_followed = true;
-                    self.story.waits(upstream.clock.now());
+                    self.story.waits(Awaited::Equal, upstream.clock.now());
                     let led = follower.wait(self.deadline).await;
                     self.waited(true);
                     led
@@ -285,14 +294,14 @@ impl Exchange<'_> {
         let headers = self.head.headers();
         let Some(caching) = self.caching.as_mut().filter(|_| !stored.selecting.is_for(headers)) else { return false };
         let told_apart = Selecting::of(&stored.headers, headers);
-        let is_new = !told_apart.is_beyond_fields && told_apart != caching.told_apart;
-        caching.told_apart = told_apart;
+        let is_new = !told_apart.is_beyond_fields && caching.told_apart() != Some(&told_apart);
+        caching.told_apart = Some(Box::new(told_apart));
         is_new
     }
 
     async fn look_again(&mut self) -> Option<Answer> {
         let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let entry = cache.store.load(&caching.key, &cache.policy, caching.rule).await;
+        let entry = cache.store.load(&caching.key, &cache.policy, self.rule()).await;
         self.look_at(entry).await
     }
 

@@ -15,6 +15,7 @@ use sopan_core::safety::Denied;
 use super::hop::ends_here;
 use super::log::{Seldom, log_refusal};
 use super::story::{Audience, Story};
+use super::trail::Ending;
 use super::{Answer, AnswerBody, End};
 use crate::clock::Clock;
 use crate::event::{NO_UPSTREAM, Observer};
@@ -45,20 +46,20 @@ impl Nowhere {
 
     /// The answer to what cannot be read as a request.
     pub fn unread(&self, bad: BadRequest) -> Response<Bytes> {
-        let mut story = Story::new(None, self.clock.now());
+        let mut story = Story::new(self.clock.now());
         let refusal = Refusal::Unreadable(bad);
         story.refused = Some(refusal.reason());
         let response = refusal.response();
         story.answered(response.status());
         // What it would have asked for is not known, and is told so.
         let method = Method::from_bytes(b"-").unwrap_or_default();
-        story.ended(self.audience(), &method, &Uri::from_static("*"), response.body().len() as u64, true);
+        story.ended(self.audience(), &method, &Uri::from_static("*"), response.body().len() as u64, Ending::Whole);
         response
     }
 
     /// The answer to a request that leads nowhere.
     pub fn answer(&self, mut request: Parts, why: Astray) -> Answer {
-        let mut story = Story::new(None, self.clock.now());
+        let mut story = Story::new(self.clock.now());
         // One that was to go no further asks nothing of an upstream; but who is not let in is told nothing.
         let own = if why == Astray::NoRoute { ends_here(&mut request) } else { None };
         let (response, end) = match own {
@@ -78,12 +79,12 @@ impl Nowhere {
         let bytes = response.body().len() as u64;
         let mut response = response.map(|body| AnswerBody::Full(Some(body)));
         story.tell(&mut response);
-        story.ended(self.audience(), &request.method, &request.uri, bytes, true);
+        story.ended(self.audience(), &request.method, &request.uri, bytes, Ending::Whole);
         Answer { response, lines: None, end, tunnel: None }
     }
 
     fn audience(&self) -> Audience<'_> {
-        Audience { clock: self.clock, observer: &*self.observer }
+        Audience { clock: self.clock, observer: &*self.observer, client: None }
     }
 }
 

@@ -23,5 +23,6 @@ mod retry;
 mod retry_after;
 mod secrets;
 mod state;
+mod story;
 mod support;
 mod wire;

@@ -48,6 +48,8 @@ fn event() -> String {
         total: Duration::ZERO,
         bytes: 0,
         whole: true,
+        steps: &[],
+        steps_left_out: 0,
     };
     format!("{event:#?}")
 }

@@ -64,7 +64,7 @@ impl Scene {
             attempts: ended.attempts,
             cache: ended.cache.map(|cached| cached.word().to_owned()),
             bytes: ended.bytes,
-            story: story(ended),
+            story: ended.story(),
         }
     }
 }
@@ -175,27 +175,6 @@ fn store(usage: Usage) -> Store {
         memory: Memory { bytes: usage.memory_bytes, bytes_max: usage.memory_bytes_max, targets: usage.memory_targets },
         disk: usage.disk.map(|disk| Disk { bytes: disk.bytes, bytes_max: disk.bytes_max, answers: disk.answers }),
     }
-}
-
-/// What happened in an exchange, as far as it is known in the end.
-fn story(ended: &Ended) -> Vec<String> {
-    let mut story = Vec::new();
-    if !ended.wait.is_zero() {
-        story.push(format!("waited {:.1} s", ended.wait.as_secs_f64()));
-    }
-    if ended.attempts > 0 {
-        story.push(format!("attempt {}", ended.attempts));
-    }
-    story.extend(ended.refused.map(|reason| format!("refused: {reason}")));
-    match ended.status {
-        Some(status) if ended.refused.is_none() => story.push(status.as_u16().to_string()),
-        Some(_) => {}
-        None => story.push("its client left".to_owned()),
-    }
-    if ended.status.is_some() && !ended.whole {
-        story.push("cut off".to_owned());
-    }
-    story
 }
 
 /// To the millisecond, which is more than anybody reads.

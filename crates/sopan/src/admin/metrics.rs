@@ -429,6 +429,8 @@ pub(super) mod tests {
             total: Duration::from_micros(312_400),
             bytes: 5120,
             whole: true,
+            steps: &[],
+            steps_left_out: 0,
         }
     }
 

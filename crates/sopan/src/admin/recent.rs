@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use sopan_core::headers::redact_url;
 use sopan_core::queue::ClientId;
 use sopan_core::time::{Instant, nanos};
-use sopan_engine::event::{Attempted, Cached, Event, Observer};
+use sopan_engine::event::{Attempted, Cached, Event, Observer, Step};
 
 use super::state::EXCHANGES_MAX;
 
@@ -73,15 +73,15 @@ pub(super) struct Ended {
     /// With its secrets, and perhaps cut off.
     target: String,
     pub(super) status: Option<StatusCode>,
-    pub(super) refused: Option<&'static str>,
     pub(super) cache: Option<Cached>,
     pub(super) wait: Duration,
     pub(super) attempts: u32,
     pub(super) answered_in: Duration,
     pub(super) total: Duration,
     pub(super) bytes: u64,
-    pub(super) whole: bool,
     pub(super) at: SystemTime,
+    steps: Box<[Step]>,
+    left_out: u32,
 }
 
 impl Recent {
@@ -131,21 +131,30 @@ impl Ended {
             method: event.method.clone(),
             target: target_of(event.uri),
             status: event.status,
-            refused: event.refused,
             cache: event.cache,
             wait: event.wait,
             attempts: event.attempts,
             answered_in: event.upstream,
             total: event.total,
             bytes: event.bytes,
-            whole: event.whole,
             at,
+            steps: event.steps.into(),
+            left_out: event.steps_left_out,
         }
     }
 
     /// Without what may be secret.
     pub(super) fn target(&self) -> String {
         redact_url(&self.target)
+    }
+
+    /// What happened, one after the other.
+    pub(super) fn story(&self) -> Vec<String> {
+        let mut story: Vec<_> = self.steps.iter().map(|step| step.what.to_string()).collect();
+        if self.left_out > 0 {
+            story.push(format!("and {} more", self.left_out));
+        }
+        story
     }
 
     /// When it arrived, as far as clocks agree.
@@ -190,7 +199,7 @@ impl Observer for Beside {
 
 #[cfg(test)]
 mod tests {
-    use sopan_engine::event::Unobserved;
+    use sopan_engine::event::{Unobserved, What};
 
     use super::*;
 
@@ -210,6 +219,8 @@ mod tests {
             ended,
             bytes: 2,
             whole: true,
+            steps: &[Step { at: Duration::ZERO, what: What::Sent { attempt: 1 } }],
+            steps_left_out: 0,
         });
     }
 

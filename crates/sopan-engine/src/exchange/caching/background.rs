@@ -42,7 +42,7 @@ impl Exchange<'_> {
         };
         let Ok(place) = Arc::clone(&cache.background).try_acquire_owned() else { return };
         let joined = self
-            .with_asked(&caching, |asked| cache.flights.join(caching.key.clone(), asked, &caching.told_apart, &sent));
+            .with_asked(&caching, |asked| cache.flights.join(caching.key.clone(), asked, caching.told_apart(), &sent));
         let Joined::Lead(leader) = joined else { return };
         let mut request = Request::new(Source::Empty);
         *request.method_mut() = http::Method::GET;

@@ -67,7 +67,7 @@ impl Exchange<'_> {
     }
 
     /// The same of an answer that has made untrue what it does.
-    fn settle_simply(&mut self, passed: Passed, caching: Box<Caching>) -> Result<Answer, Box<Unsettled>> {
+    fn settle_simply(&mut self, passed: Passed, mut caching: Box<Caching>) -> Result<Answer, Box<Unsettled>> {
         let upstream = self.upstream;
         let Some(cache) = &upstream.cache else { return Ok(self.fail(passed.verdict)) };
         let (status, headers) = (passed.response.status(), passed.response.headers());
@@ -76,10 +76,10 @@ impl Exchange<'_> {
         let received = Received { status, headers: named.as_ref().unwrap_or(headers), times };
         let after = self.with_asked(&caching, |asked| caching.after(asked, &cache.policy, received));
         Ok(match after {
-            After::PassOn(why) => self.pass_by(passed, caching, Some(why)),
+            After::PassOn(why) => self.pass_by(passed, &mut caching, Some(why)),
             After::Forget(indices) => {
                 cache.store.forget(&caching.key, &caching.ids(indices));
-                self.pass_by(passed, caching, None)
+                self.pass_by(passed, &mut caching, None)
             }
             After::Store { stored, replaces } => {
                 let replaces = caching.ids(replaces);
@@ -105,7 +105,7 @@ impl Exchange<'_> {
         let entry = caching.entry.clone().unwrap_or_default();
         Some(match after {
             // What becomes of these is known at once.
-            After::PassOn(_) | After::Forget(_) | After::Store { .. } => self.pass_by(passed, caching, None),
+            After::PassOn(_) | After::Forget(_) | After::Store { .. } => self.pass_by(passed, &mut caching, None),
             After::Freshen { index, stored, reuse } => {
                 let variant = &entry.variants[index];
                 if stored.is_given_once() {
@@ -121,7 +121,7 @@ impl Exchange<'_> {
                     Some(leader) => leader.alone(),
                     None => {}
                 }
-                let Some(reuse) = reuse else { return Some(self.pass_by(passed, caching, None)) };
+                let Some(reuse) = reuse else { return Some(self.pass_by(passed, &mut caching, None)) };
                 self.put_back();
                 let told = CacheStatus {
                     forward: Some(caching.forward()),
@@ -180,7 +180,7 @@ impl Exchange<'_> {
     }
 
     /// Passes an answer on that is not stored.
-    fn pass_by(&mut self, passed: Passed, mut caching: Box<Caching>, why: Option<NotStored>) -> Answer {
+    fn pass_by(&mut self, passed: Passed, caching: &mut Caching, why: Option<NotStored>) -> Answer {
         let status = passed.response.status();
         if let Some(leader) = caching.leader.take() {
             // A failure says nothing of the answers that will come.

@@ -151,6 +151,8 @@ mod tests {
             total: Duration::from_millis(13),
             bytes: 2,
             whole: true,
+            steps: &[],
+            steps_left_out: 0,
         });
     }
 

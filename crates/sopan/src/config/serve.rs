@@ -240,7 +240,7 @@ fn admin_token(resolved: &Resolved, program: &Program, problems: &mut Vec<Proble
     let admin = program.admin?;
     let read = match &program.admin_token_file {
         Some(file) => std::fs::read(file)
-            .map_err(|error| format!("it cannot be read: {error}; name a file that sopan may read"))
+            .map_err(|error| format!("the file is not to be read: {error}; name one that sopan may read"))
             .and_then(|secret| Token::of(&secret).map_err(|why| why.to_string())),
         None => match std::env::var_os(ADMIN_TOKEN) {
             Some(secret) => Token::of(secret.as_encoded_bytes()).map_err(|why| format!("{ADMIN_TOKEN}: {why}")),

@@ -123,6 +123,16 @@ impl Bucket {
         self.rates.iter_mut().for_each(|r| r.hold_until(end));
     }
 
+    /// That hold has come to its end.
+    pub fn hold_over(&mut self) {
+        self.rates.iter_mut().for_each(RateMeter::hold_over);
+    }
+
+    /// That hold ends now, before its time: every rate holds one token, or less where it would not have one without the hold.
+    pub fn release(&mut self, now: Instant) {
+        self.rates.iter_mut().for_each(|r| r.release(now));
+    }
+
     /// When the calendar must be told again by [`Bucket::set_calendar`]; never where no limit depends on it.
     pub fn calendar_due(&self) -> Instant {
         self.quotas.iter().map(QuotaCount::calendar_due).min().unwrap_or(Instant::NEVER)
@@ -196,6 +206,18 @@ impl Bucket {
         let reserved = reserved.unwrap_or(0);
         self.rates.iter_mut().for_each(|r| r.set_reserved(reserved));
         self.quotas.iter_mut().for_each(|q| q.set_reserved(reserved));
+    }
+
+    /// How long until each limit is full if nothing more leaves, in the order of [`fills`](Self::fills).
+    pub fn full_in(&self, now: Instant) -> impl Iterator<Item = Duration> + '_ {
+        let rates = self.rates.iter().map(RateMeter::full_at);
+        rates.chain(self.quotas.iter().map(move |q| q.full_at(now))).map(move |at| at.until(now))
+    }
+
+    /// How long until a quota is used up if so many leave in every second from now on; none if none will be. An estimate, that
+    /// knows nothing of the rates.
+    pub fn lasts(&self, per_s: f64, now: Instant) -> Option<Duration> {
+        self.quotas.iter().filter_map(|q| q.lasts(per_s, now)).min()
     }
 
     /// How full each limit is, rates first, each kind in the order it was given.

@@ -14,9 +14,12 @@
 //! through [`Lane::finish`] whatever happens, or its place is lost; the caller keeps it in a guard.
 
 mod journal;
+mod operator;
+mod outlook;
 mod places;
 mod refusal;
 mod restart;
+mod sent;
 pub mod shadow;
 mod turn;
 
@@ -28,9 +31,12 @@ use crate::policy::{LanePolicy, Limit};
 use crate::queue::{ClientId, Entry, Queue, TicketId};
 use crate::retry::Budget;
 use crate::time::Instant;
+pub use operator::NoBreaker;
+pub use outlook::{HeldBy, Outlook, Whose};
 use places::Places;
 pub use refusal::{Cause, Refusal};
 use restart::{Restart, Round};
+use sent::Sent;
 use turn::Stage;
 pub use turn::Turn;
 
@@ -110,7 +116,10 @@ pub struct Lane {
     budget: Budget,
     places: Places,
     hold: Option<Instant>,
+    held_by: HeldBy,
     holds: u64,
+    /// What was sent of late.
+    sent: Sent,
     restart: Option<Restart>,
     rounds: u64,
     /// Since when nothing but tokens has been in the way of the first ticket.
@@ -169,7 +178,9 @@ impl Lane {
             breaker,
             budget,
             hold: None,
+            held_by: HeldBy::Upstream,
             holds: 0,
+            sent: Sent::default(),
             restart: None,
             rounds: 0,
             clear_since: Instant::ORIGIN,
@@ -283,6 +294,7 @@ impl Lane {
         debug_assert_eq!(turn.stage, Stage::Reserved);
         turn.stage = Stage::Written;
         self.bucket.charge(turn.cost, turn.due, at);
+        self.sent.add(turn.cost, at);
     }
 
     /// The turn's answer has come, or will not come: how the upstream is, and whether it asked for a pause.
@@ -378,12 +390,16 @@ impl Lane {
 
     /// Pauses the lane for `wait`, at most `max_hold`. A later end wins, an earlier one never shortens.
     pub fn hold(&mut self, wait: Duration, now: Instant) {
+        self.hold_by(HeldBy::Upstream, wait, now);
+    }
+
+    fn hold_by(&mut self, by: HeldBy, wait: Duration, now: Instant) {
         let end = now.after(self.policy.hold_for(wait));
         self.holds += 1;
         if self.hold.is_some_and(|until| until >= end) {
             return;
         }
-        self.hold = Some(end);
+        (self.hold, self.held_by) = (Some(end), by);
         self.restart = None;
         self.bucket.hold_until(end);
     }
@@ -393,7 +409,7 @@ impl Lane {
     pub fn prolong_hold(&mut self, wait: Duration, now: Instant) {
         let end = now.after(self.policy.hold_for(wait));
         if self.hold.is_some_and(|until| until < end) {
-            self.hold = Some(end);
+            (self.hold, self.held_by) = (Some(end), HeldBy::Upstream);
             self.bucket.hold_until(end);
         }
     }
@@ -430,6 +446,7 @@ impl Lane {
     fn end_hold(&mut self, now: Instant) {
         let Some(end) = self.hold.filter(|end| *end <= now) else { return };
         self.hold = None;
+        self.bucket.hold_over();
         self.clear_since = self.clear_since.max(end);
         if !self.bucket.has_rate() {
             self.rounds += 1;

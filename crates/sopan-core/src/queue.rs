@@ -31,6 +31,8 @@ pub struct ClientId(pub u128);
 impl ClientId {
     /// The client that newcomers share when too many are known.
     pub const OTHER: Self = Self(u128::MAX);
+    /// A client that nobody is, to ask what a newcomer would meet.
+    pub const NOBODY: Self = Self(u128::MAX - 1);
 }
 
 /// A place in the queue.
@@ -64,6 +66,17 @@ pub struct Entry {
     pub since: Instant,
     /// When it must have gone, if ever.
     pub deadline: Option<Instant>,
+}
+
+/// A client that has tickets waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineOf {
+    /// Who it is.
+    pub client: ClientId,
+    /// Its share against others.
+    pub weight: u32,
+    /// Its tickets.
+    pub waiting: usize,
 }
 
 #[derive(Debug)]
@@ -275,6 +288,23 @@ impl Queue {
             looked_at += 1;
         }
         ahead
+    }
+
+    /// Clients with tickets that wait.
+    pub fn clients_waiting(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Those who have most tickets waiting, the greatest first, at most `max` of the [`LOOKED_AT_MAX`] whose turns are next.
+    pub fn longest_lines(&self, max: usize) -> Vec<LineOf> {
+        let next = self.active.iter().take(LOOKED_AT_MAX).map(|&(_, _, slot)| self.clients.get(slot));
+        let mut lines: Vec<_> = next
+            .map(|client| LineOf { client: client.id, weight: client.weight, waiting: client.line.len() })
+            .collect();
+        // Of equal ones, whoever goes first.
+        lines.sort_by_key(|line| std::cmp::Reverse(line.waiting));
+        lines.truncate(max);
+        lines
     }
 
     /// The client's place in the tables; a newcomer starts at the present virtual time.

@@ -27,6 +27,7 @@ mod nowhere;
 mod observe;
 mod send;
 pub(crate) mod story;
+mod trail;
 mod tunnel;
 mod turn;
 
@@ -48,7 +49,7 @@ use sopan_core::time::Instant;
 
 use crate::body::Body;
 use crate::dispatcher::Turn;
-use crate::event::Attempted;
+use crate::event::{Attempted, Awaited};
 use crate::interim::Interims;
 use crate::refusal::{Failure, Refusal};
 use crate::transport::Conn;
@@ -357,6 +358,7 @@ impl<'a> Exchange<'a> {
     fn decide(&mut self, failed: Failed) -> Verdict {
         let outcome = failed.outcome;
         self.upstream.observer.attempted(Attempted::Ended(&outcome));
+        self.story.came_to(&outcome, &failed.reason, self.upstream.clock);
         let decision = if is_good(&outcome) {
             Decision { verdict: Verdict::Done, hold: None }
         } else {
@@ -470,7 +472,7 @@ impl<'a> Exchange<'a> {
 
     /// Sleeps, unless what is stored is to be given first, for this reason.
     async fn sleep_until(&mut self, resume: Instant, asked: bool) -> Result<(), cache::Failure> {
-        self.story.waits(self.now());
+        self.story.waits(Awaited::Retry, self.now());
         let sleep = self.upstream.clock.sleep_until(resume);
         let slept = match self.standby(Instant::NEVER) {
             Some(standby) => standby.over(self, sleep).await,

@@ -43,4 +43,4 @@ pub use sopan_core::retry::backoff_delay;
 pub use state::{StateError, StateFile, StateHandle};
 pub use store::{Cache, CacheError, CacheSettings, DiskSettings, DiskState, DiskUsage, Purge, Purged, Usage};
 pub use transport::{ClientCertificate, Dial, Io, Roots, Stream, Target, TargetError, TlsError, WireError};
-pub use upstream::{Settings, SetupError, Surroundings, Upstream};
+pub use upstream::{CannotChange, Look, Settings, SetupError, Surroundings, Upstream};

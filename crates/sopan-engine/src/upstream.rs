@@ -11,8 +11,9 @@ use http::{HeaderMap, HeaderValue};
 use sopan_core::breaker::Breaker;
 use sopan_core::headers::{Elsewhere, ForwardedPolicy, is_link, rewrite_links};
 use sopan_core::lane::shadow::Shadow;
-use sopan_core::lane::{Lane, Snapshot};
+use sopan_core::lane::{Lane, NoBreaker, Outlook, Snapshot};
 use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, PolicyError, RetryPolicy};
+use sopan_core::queue::{ClientId, LineOf};
 use sopan_core::retry::Budget;
 use tokio::sync::Semaphore;
 
@@ -158,6 +159,28 @@ impl Default for Surroundings {
             cache: None,
         }
     }
+}
+
+/// An upstream as people want to know it.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// What its lane is like.
+    pub snapshot: Snapshot,
+    /// What will become of it.
+    pub outlook: Outlook,
+    /// The clients who have most waiting, and how long one more request of each would wait.
+    pub lines: Vec<(LineOf, Duration)>,
+}
+
+/// Why an upstream cannot be changed by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CannotChange {
+    /// It is only observed.
+    #[error("it is only observed, so holds and the breaker change nothing; take `observe` away first")]
+    OnlyObserved,
+    /// It has no breaker.
+    #[error("it has no breaker (`breaker: off`)")]
+    NoBreaker,
 }
 
 /// An upstream, ready for exchanges: see [`crate::exchange::call`].
@@ -318,6 +341,54 @@ impl Upstream {
         self.dispatcher.snapshot()
     }
 
+    /// The same with what will become of those who wait, and of at most `clients_max` clients, those who have most waiting, one
+    /// by one.
+    pub fn look(&self, clients_max: usize) -> Look {
+        let (snapshot, outlook, lines) = self.dispatcher.look(clients_max);
+        Look { snapshot, outlook, lines }
+    }
+
+    /// Sends nothing for so long, at most `max_hold`, as if the upstream had asked for that; answers for how long. A pause that
+    /// lasts longer stays as it is.
+    ///
+    /// # Errors
+    /// The upstream is only observed.
+    pub fn hold(&self, wait: Duration) -> Result<Duration, CannotChange> {
+        self.changeable()?;
+        Ok(self.dispatcher.hold(wait))
+    }
+
+    /// Ends a pause at once, whoever asked for it; answers whether there was one.
+    ///
+    /// # Errors
+    /// The upstream is only observed.
+    pub fn release(&self) -> Result<bool, CannotChange> {
+        self.changeable()?;
+        Ok(self.dispatcher.release())
+    }
+
+    /// Opens the breaker for so long, at most `max_hold`, or as long as it is open by itself; answers for how long.
+    ///
+    /// # Errors
+    /// There is none, or the upstream is only observed.
+    pub fn open_breaker(&self, open_for: Option<Duration>) -> Result<Duration, CannotChange> {
+        self.changeable()?;
+        self.dispatcher.open_breaker(open_for).map_err(|NoBreaker| CannotChange::NoBreaker)
+    }
+
+    /// Closes the breaker, and forgets what failed before.
+    ///
+    /// # Errors
+    /// There is none, or the upstream is only observed.
+    pub fn close_breaker(&self) -> Result<(), CannotChange> {
+        self.changeable()?;
+        self.dispatcher.close_breaker().map_err(|NoBreaker| CannotChange::NoBreaker)
+    }
+
+    fn changeable(&self) -> Result<(), CannotChange> {
+        if self.observe { Err(CannotChange::OnlyObserved) } else { Ok(()) }
+    }
+
     /// Has links of an answer's fields that point to the upstream lead back to where a client asked, if that is wished.
     /// `base` is the client's `Host`. The answers of exchanges are treated so already, interim ones are not.
     pub fn lead_back(&self, fields: &mut HeaderMap, base: &HeaderValue) {
@@ -336,9 +407,9 @@ impl Upstream {
         }
     }
 
-    /// Who is told what became of its exchanges.
-    pub(crate) fn audience(&self) -> Audience<'_> {
-        Audience { clock: self.clock, observer: &*self.observer }
+    /// Who is told what became of its exchanges with this client.
+    pub(crate) fn audience(&self, client: ClientId) -> Audience<'_> {
+        Audience { clock: self.clock, observer: &*self.observer, client: Some(client) }
     }
 
     pub(crate) fn next_arrival(&self) -> u64 {

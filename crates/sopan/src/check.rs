@@ -122,7 +122,17 @@ fn as_text(file: &str, loaded: &Loaded) -> String {
     told
 }
 
-fn as_json(file: &str, loaded: &Loaded) -> Json {
+/// What is in force, for whoever asks while it runs; nothing where anything is wrong.
+pub(crate) fn in_force_of(file: Option<&str>, loaded: &Loaded) -> Json {
+    if loaded.serve.is_none() {
+        return Json::Null;
+    }
+    let (settings, upstreams) = parts(loaded);
+    json!({"file": file, "settings": settings, "upstreams": upstreams})
+}
+
+/// The values of the program, and those of each upstream.
+fn parts(loaded: &Loaded) -> (Json, Json) {
     let places = Places::of(loaded);
     let part = |resolved: &Resolved| {
         let entry = |(from, value): &(Origin, Value)| {
@@ -133,6 +143,11 @@ fn as_json(file: &str, loaded: &Loaded) -> Json {
         Json::Object(resolved.values.iter().map(entry).collect::<Map<_, _>>())
     };
     let upstreams: Map<_, _> = loaded.upstreams.iter().map(|(name, of)| (name.clone(), part(of))).collect();
+    (part(&loaded.program), Json::Object(upstreams))
+}
+
+fn as_json(file: &str, loaded: &Loaded) -> Json {
+    let places = Places::of(loaded);
     let problem = |problem: &Problem| {
         let at = match &problem.place {
             Place::File(span) => Some(places.position(span.start)),
@@ -150,8 +165,8 @@ fn as_json(file: &str, loaded: &Loaded) -> Json {
     let problems: Vec<_> = loaded.wrong.problems.iter().map(problem).collect();
     let mut told = json!({"file": file, "ok": loaded.serve.is_some(), "problems": problems});
     if loaded.serve.is_some() {
-        told["settings"] = part(&loaded.program);
-        told["upstreams"] = Json::Object(upstreams);
+        let (settings, upstreams) = parts(loaded);
+        (told["settings"], told["upstreams"]) = (settings, upstreams);
     }
     told
 }

@@ -60,6 +60,12 @@ pub(crate) enum Command {
     /// Print the JSON Schema of settings files, for editors
     #[command(after_help = SCHEMA_EXAMPLE)]
     Schema,
+    /// Say what goes on in a sopan that runs
+    #[command(after_help = STATUS_EXAMPLE)]
+    Status(Status),
+    /// Show what goes on in a sopan that runs, redrawn every second
+    #[command(after_help = TOP_EXAMPLE)]
+    Top(Watch),
     /// Get one URL politely and write the body to standard output
     #[command(after_help = FETCH_EXAMPLE)]
     #[command(after_long_help = format!("{FETCH_EXAMPLE}\n\n{FETCH_RULES}\n\n{DURATIONS} {SIZES}"))]
@@ -119,6 +125,22 @@ What --format json prints, to standard output in any case:
   }
 line, column and help are null where there is none. settings and upstreams are there \
 only if the file can be used, and a value is a text as it was written, or a list of them.";
+
+const STATUS_EXAMPLE: &str = "\
+Example:
+  sopan status
+      a line for each API: what is allowed and used, who waits and how long,
+      pauses, the breaker, and what the cache saves
+
+Where the admin port wants a secret, SOPAN_ADMIN_TOKEN holds it. Exit codes: 0 it is told, 75 no sopan answers, 76 it does \
+not let you ask.";
+
+const TOP_EXAMPLE: &str = "\
+Example:
+  sopan top
+      q quits, up and down choose the API that is shown more closely
+
+Where the admin port wants a secret, SOPAN_ADMIN_TOKEN holds it.";
 
 const SCHEMA_EXAMPLE: &str = "\
 Example:
@@ -219,6 +241,24 @@ pub(crate) struct Check {
     /// What is printed: for people, or one JSON object
     #[arg(long, value_name = "text|json", default_value = "text")]
     pub(crate) format: String,
+}
+
+/// Flags of `sopan top`, and of `sopan status`.
+#[derive(Args)]
+pub(crate) struct Watch {
+    /// The admin port of the sopan that is asked
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8001")]
+    pub(crate) admin: String,
+}
+
+/// Flags of `sopan status`.
+#[derive(Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) watch: Watch,
+    /// Print all that is known as one JSON object, as /state tells it
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Flags of `sopan fetch`.
@@ -464,6 +504,8 @@ mod tests {
             CHECK_JSON,
             EXAMPLE_EXAMPLE,
             SCHEMA_EXAMPLE,
+            STATUS_EXAMPLE,
+            TOP_EXAMPLE,
             FETCH_EXAMPLE,
             FETCH_RULES,
             EXPLAIN_EXAMPLE,

@@ -24,6 +24,7 @@ mod serve;
 mod setting;
 mod table;
 mod tree;
+mod watch;
 
 pub(crate) use demo::{Demo, demo, demo_api, demo_proxy};
 pub(crate) use example::example;
@@ -36,9 +37,10 @@ pub(crate) use problem::{Place, Problem, Warned, Wrong};
 pub(crate) use resolve::Resolved;
 pub(crate) use route::Route;
 pub(crate) use schema::schema;
-pub(crate) use serve::{ClientBy, Loaded, Serve, Served, Store, load, serve};
+pub(crate) use serve::{ClientBy, Loaded, Serve, Served, Store, load, serve, settled};
 pub(crate) use setting::{Kind, Rank, Section, Setting};
 pub(crate) use table::{GROUPS, settings};
+pub(crate) use watch::{AdminPort, Watch, watch};
 
 /// How lines of the log, and what is told on standard output, are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

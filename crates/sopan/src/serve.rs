@@ -22,10 +22,11 @@ mod workers;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, anyhow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::Value as Json;
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::exchange::Nowhere;
@@ -36,9 +37,12 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::log::Counted;
 use crate::{admin, config, version};
+pub(crate) use client::name_of;
 use connection::Door;
-use drain::{Drain, Signals};
-use in_force::{InForce, limits_of};
+pub(crate) use drain::Drain;
+use drain::Signals;
+use in_force::{InForce, in_order, limits_of};
+pub(crate) use route::Routes;
 use workers::Workers;
 
 /// Connections that the kernel may hold for us before they are accepted.
@@ -46,14 +50,14 @@ const BACKLOG: u32 = 4096;
 /// When no connection can be accepted, the next attempt comes after this.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// Runs the proxy until it is told to end, and has drained.
+/// Runs the proxy until it is told to end, and has drained. `told` is what the admin side says of the settings.
 ///
 /// # Errors
 /// A port cannot be listened on, or an upstream cannot be set up; nothing was started then.
-pub(crate) fn run(settings: config::Serve, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
+pub(crate) fn run(settings: config::Serve, told: Json, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
     block_on(async {
         let signals = Signals::of_process().context("signals cannot be listened to")?;
-        serve(settings, metrics, signals, |_| ()).await
+        serve(settings, told, metrics, signals, |_| ()).await
     })
 }
 
@@ -68,7 +72,7 @@ pub(crate) fn run_within(
     owner: mpsc::Receiver<Infallible>,
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
-    block_on(serve(settings, metrics, Signals::Owner(owner), listening))
+    block_on(serve(settings, Json::Null, metrics, Signals::Owner(owner), listening))
 }
 
 fn block_on(serving: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
@@ -78,6 +82,7 @@ fn block_on(serving: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result
 
 async fn serve(
     mut settings: config::Serve,
+    told: Json,
     metrics: Arc<admin::Metrics>,
     mut signals: Signals,
     listening: impl FnOnce(SocketAddr),
@@ -92,6 +97,13 @@ async fn serve(
     let admin = admin.transpose()?;
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
+    let (began, started) = (clock.now(), SystemTime::now());
+    // Nobody remembers what nobody can ask for.
+    let recent = admin.is_some().then(Arc::<admin::Recent>::default);
+    let beside = |observer, upstream| match &recent {
+        Some(recent) => recent.beside(observer, upstream),
+        None => observer,
+    };
     let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
     let cache = open_cache(&settings)?;
     // Before anything is changed.
@@ -102,7 +114,7 @@ async fn serve(
         // Under the same name there may have been another API.
         let who = format!("{} {}", served.name, served.settings.target);
         let known = state.as_ref().map(|state| state.upstream(&who));
-        let observer = metrics.observer(number);
+        let observer = beside(metrics.observer(number), Some(number));
         let around = Surroundings { clock, observer, state: known, cache: cache.clone(), ..Surroundings::default() };
         let (upstream, background) = Upstream::start(settings_of(served, &settings.upstreams), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
@@ -120,17 +132,32 @@ async fn serve(
     let address = listener.local_addr()?;
     tell(&settings, address, found, &upstreams);
     listening(address);
-    let nowhere = Nowhere::new(clock, metrics.none());
+    let nowhere = Nowhere::new(clock, beside(metrics.none(), None));
     let door = Arc::new(Door::new(&settings, upstreams.clone(), nowhere, clock, Arc::clone(&drain)));
-    if let Some(admin) = admin {
-        let end = drain.over();
-        tokio::spawn(admin::serve(admin, metrics, end));
+    let places = Arc::new(Semaphore::new(settings.max_connections));
+    if let (Some(admin), Some(recent)) = (admin, recent) {
+        let scene = admin::Scene {
+            gate: admin::Gate::new(&settings.hosts.names, settings.admin_token.take()),
+            metrics,
+            recent,
+            upstreams: settings.upstreams.iter().zip(&upstreams).map(behind).collect(),
+            routes: Routes::new(settings.upstreams.iter().map(|served| &served.route)),
+            cache: cache.clone(),
+            places: Arc::clone(&places),
+            max_connections: settings.max_connections,
+            drain: Arc::clone(&drain),
+            settings: told,
+            clock,
+            began,
+            started,
+        };
+        tokio::spawn(admin::serve(admin, Arc::new(scene), drain.over()));
     }
 
-    let places = Arc::new(Semaphore::new(settings.max_connections));
     tokio::select! {
         () = accept(&listener, &workers, &door, &places) => {}
         () = signals.next() => {}
+        () = drain.asked() => {}
     }
     accept_rest(listener, &workers, &door, &places);
     // The listener is closed; new connections are refused from here on.
@@ -141,6 +168,17 @@ async fn serve(
     // Here the state goes to the disk.
     drop(state);
     Ok(())
+}
+
+/// An upstream as the admin side knows it.
+fn behind((served, upstream): (&config::Served, &Arc<Upstream>)) -> admin::Behind {
+    admin::Behind {
+        upstream: Arc::clone(upstream),
+        route: served.route.clone(),
+        limits: in_order(served).cloned().collect(),
+        client_by: served.client_by.clone(),
+        has_cache: served.settings.cache.as_ref().is_some_and(|policy| policy.on),
+    }
 }
 
 /// Where answers are stored, if those of any upstream are.

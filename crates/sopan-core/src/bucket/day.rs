@@ -230,6 +230,18 @@ impl DayCount {
         self.reserved = reserved;
     }
 
+    /// When all of it is free if nothing more leaves.
+    pub(super) fn full_at(&self, now: Instant) -> Instant {
+        let is_full = self.free(now) == self.count;
+        if is_full { now } else { self.opens_after(1).max(now) }
+    }
+
+    /// How long it lasts if so many leave in every second from now on; none if it lasts until the day is over.
+    pub(super) fn lasts(&self, per_s: f64, now: Instant) -> Option<Duration> {
+        let gone_in = Duration::try_from_secs_f64(self.free(now) as f64 / per_s).ok()?;
+        (now.after(gone_in) < self.opens_after(1)).then_some(gone_in)
+    }
+
     pub(super) fn fill(&self, now: Instant) -> Fill {
         Fill { tokens: self.free(now) as f64, capacity: self.count as f64 }
     }

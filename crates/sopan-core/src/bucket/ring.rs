@@ -175,6 +175,34 @@ impl QuotaRing {
         self.reserved = reserved;
     }
 
+    /// When all of it is free if nothing more leaves; what is reserved counts as gone now.
+    pub(super) fn full_at(&self, now: Instant) -> Instant {
+        if self.reserved > 0 {
+            return now.after(self.span);
+        }
+        self.groups.back().map_or(now, |last| last.leaves.max(now))
+    }
+
+    /// How long it lasts if so many leave in every second from now on; none if it lasts for good.
+    pub(super) fn lasts(&self, per_s: f64, now: Instant) -> Option<Duration> {
+        // What leaves now is back after a span, so if it lasts that long it lasts; whoever uses just what there is has no need
+        // to hear of the margin.
+        let span = self.span.saturating_sub(SPAN_MARGIN_MAX);
+        let until = |count: u64| Duration::try_from_secs_f64(count as f64 / per_s).ok().filter(|t| *t < span);
+        let mut there = self.free(now);
+        let mut still_used = self.groups.iter().filter(|group| group.leaves > now).peekable();
+        loop {
+            let gone_in = until(there)?;
+            let before = there;
+            while let Some(group) = still_used.next_if(|group| group.leaves <= now.after(gone_in)) {
+                there += group.turns;
+            }
+            if there == before {
+                return Some(gone_in);
+            }
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn groups_len(&self) -> usize {
         self.groups.len()

@@ -1,5 +1,7 @@
 //! What of a lane outlives the process: see [`crate::journal`].
 
+use std::time::Duration;
+
 use super::Lane;
 use crate::breaker::State;
 use crate::journal::Note;
@@ -59,6 +61,10 @@ impl Lane {
         if let Some(end) = self.hold.filter(|end| *end > now && noted.hold != Some(*end)) {
             noted.hold = Some(end);
             notes.push(Note::Hold { left: end.until(now) });
+        }
+        // One that was ended early must not come back.
+        if self.hold.is_none() && noted.hold.take_if(|end| *end > now).is_some() {
+            notes.push(Note::Hold { left: Duration::ZERO });
         }
         let is_open = match self.breaker.state(now) {
             State::Closed => None,

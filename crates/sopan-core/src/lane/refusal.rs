@@ -140,6 +140,13 @@ impl Lane {
         }
     }
 
+    /// What a ticket that has just come waits for most, as things stand.
+    pub fn awaits(&self, entry: &Entry, now: Instant) -> Cause {
+        let (at, cause) = self.predict(entry, now);
+        // How long places are held is not known at first.
+        if at <= now && !self.places.has_room() { Cause::Places } else { cause }
+    }
+
     /// When the entry would go by the fair order as it stands: an estimate, since later clients can still move it back.
     pub(super) fn predict(&self, entry: &Entry, now: Instant) -> (Instant, Cause) {
         let ahead = self.queue.cost_ahead(entry.client, entry.weight, entry.arrival);

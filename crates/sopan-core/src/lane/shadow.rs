@@ -185,6 +185,16 @@ impl Shadow {
         snapshot.fills = self.bucket.fills(now).collect();
     }
 
+    pub(super) fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
+    /// How long a newcomer would wait, and the breaker that there would be.
+    pub(super) fn foresee(&mut self, now: Instant) -> (Duration, &Breaker) {
+        self.pass(now);
+        (self.predict(1, now).0.until(now), &self.breaker)
+    }
+
     /// Takes a newcomer in, if a lane would; answers how long he would wait.
     fn admit(&mut self, entry: &Entry, now: Instant) -> Result<(Duration, Permit), Refusal> {
         let permit = self.breaker.permit(now).map_err(|refused| Refusal::BreakerOpen {

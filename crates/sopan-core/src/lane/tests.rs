@@ -3,6 +3,8 @@ use crate::breaker::Breaker;
 use crate::policy::BreakerPolicy;
 use crate::retry::Budget;
 
+mod operator;
+
 const MS: u64 = 1_000_000;
 
 fn at(ms: u64) -> Instant {

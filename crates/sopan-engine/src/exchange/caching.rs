@@ -38,7 +38,7 @@ use super::turn::Stop;
 use super::{Answer, Exchange, GivenUp};
 use crate::body::Body;
 use crate::coalesce::{Joined, Leader, Led};
-use crate::event::{Cached, Observed};
+use crate::event::{Awaited, Cached, Observed};
 use crate::exchange::flow::Reader;
 use crate::refusal::Refusal;
 use crate::store::{self, Entry, Epoch, Key, Sought};
@@ -244,7 +244,7 @@ impl Exchange<'_> {
                 Joined::Alone => Led::Alone,
                 Joined::Follow(follower) => {
                     caching.has_followed = true;
-                    self.story.waits(upstream.clock.now());
+                    self.story.waits(Awaited::Equal, upstream.clock.now());
                     let wait = follower.wait(self.deadline);
                     let led = match self.standby(Instant::NEVER) {
                         Some(standby) => standby.over(self, wait).await,

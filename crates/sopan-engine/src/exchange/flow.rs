@@ -261,6 +261,11 @@ impl Reader {
         self.flow.state.lock().is_at_end(self.number)
     }
 
+    /// Whether the body has come whole, and was handed on to be kept.
+    pub(super) fn is_handed_on(&self) -> bool {
+        self.flow.state.lock().is_handed_on()
+    }
+
     pub(super) fn size_hint(&self) -> SizeHint {
         match self.flow.state.lock().left(self.number, self.flow.length) {
             Some(left) => SizeHint::with_exact(left),

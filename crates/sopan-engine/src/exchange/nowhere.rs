@@ -15,6 +15,7 @@ use sopan_core::safety::Denied;
 use super::hop::ends_here;
 use super::log::{Seldom, log_refusal};
 use super::story::{Audience, Story};
+use super::trail::Ending;
 use super::{Answer, AnswerBody, End};
 use crate::clock::Clock;
 use crate::event::{NO_UPSTREAM, Observer};
@@ -52,7 +53,7 @@ impl Nowhere {
         story.answered(response.status());
         // What it would have asked for is not known, and is told so.
         let method = Method::from_bytes(b"-").unwrap_or_default();
-        story.ended(self.audience(), &method, &Uri::from_static("*"), response.body().len() as u64, true);
+        story.ended(self.audience(), &method, &Uri::from_static("*"), response.body().len() as u64, Ending::Whole);
         response
     }
 
@@ -78,12 +79,12 @@ impl Nowhere {
         let bytes = response.body().len() as u64;
         let mut response = response.map(|body| AnswerBody::Full(Some(body)));
         story.tell(&mut response);
-        story.ended(self.audience(), &request.method, &request.uri, bytes, true);
+        story.ended(self.audience(), &request.method, &request.uri, bytes, Ending::Whole);
         Answer { response, lines: None, end, tunnel: None }
     }
 
     fn audience(&self) -> Audience<'_> {
-        Audience { clock: self.clock, observer: &*self.observer }
+        Audience { clock: self.clock, observer: &*self.observer, client: None }
     }
 }
 

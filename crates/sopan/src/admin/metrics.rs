@@ -6,6 +6,7 @@
 
 mod observed;
 mod store;
+mod totals;
 
 use std::array;
 use std::fmt;
@@ -32,6 +33,7 @@ use sopan_engine::{Cache, Upstream};
 use crate::log::{self, AccessLog};
 use crate::version;
 use observed::WouldBe;
+pub(super) use totals::Totals;
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -440,6 +442,8 @@ pub(super) mod tests {
     fn event(status: u16) -> Event<'static> {
         static URI: OnceLock<http::Uri> = OnceLock::new();
         Event {
+            client: None,
+            ended: Instant::ORIGIN,
             method: &Method::GET,
             uri: URI.get_or_init(|| "/api/v1/orders?page=2&key=SECRET".parse().unwrap()),
             status: Some(StatusCode::from_u16(status).unwrap()),
@@ -453,6 +457,8 @@ pub(super) mod tests {
             total: Duration::from_micros(312_400),
             bytes: 5120,
             whole: true,
+            steps: &[],
+            steps_left_out: 0,
         }
     }
 

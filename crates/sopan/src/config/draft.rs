@@ -21,6 +21,7 @@ use super::serve::ClientBy;
 pub(crate) struct Program {
     pub(crate) listen: SocketAddr,
     pub(crate) admin: Option<SocketAddr>,
+    pub(crate) admin_token_file: Option<PathBuf>,
     pub(crate) is_open: bool,
     pub(crate) hosts: Vec<HostName>,
     pub(crate) workers: Option<usize>,
@@ -43,6 +44,7 @@ impl Program {
         Self {
             listen: nowhere,
             admin: None,
+            admin_token_file: None,
             is_open: false,
             hosts: Vec::new(),
             workers: None,

@@ -21,6 +21,7 @@ use super::read::show_size;
 use super::resolve::{Resolved, is_of_upstream};
 use super::route::Route;
 use super::setting::Section;
+use crate::admin::Token;
 
 /// What `sopan serve` does.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub(crate) struct Serve {
     pub(crate) listen: SocketAddr,
     /// Where metrics are, if anywhere.
     pub(crate) admin: Option<SocketAddr>,
+    /// What whoever asks there must know, if anything.
+    pub(crate) admin_token: Option<Token>,
     /// At least one.
     pub(crate) upstreams: Vec<Served>,
     /// For whom requests may be.
@@ -114,7 +117,15 @@ pub(crate) struct Loaded {
 /// # Errors
 /// Everything that is wrong with it.
 pub(crate) fn serve(config: Option<&str>, typed: &Typed) -> Result<Serve, Wrong> {
-    let Loaded { mut wrong, serve, .. } = load(config, typed);
+    settled(load(config, typed))
+}
+
+/// The same of what was loaded.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(crate) fn settled(loaded: Loaded) -> Result<Serve, Wrong> {
+    let Loaded { mut wrong, serve, .. } = loaded;
     let Some(serve) = serve else {
         // What may not be meant so can be told when it is mended.
         wrong.problems.retain(|problem| problem.severity == super::problem::Severity::Error);
@@ -162,6 +173,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
         served.push((name, place, treatment));
     }
     let settled = program.program();
+    let token = admin_token(&program, &settled, &mut found);
     listener(&program, &settled, &served, &upstreams, &mut found);
     routes(&served, &upstreams, &mut found);
     program.store(&settled, &mut found);
@@ -170,7 +182,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     wrong.problems.append(&mut found);
     once(&mut wrong.problems);
     in_order(&mut wrong.problems);
-    let serve = (!wrong.has_errors()).then(|| made(settled, served));
+    let serve = (!wrong.has_errors()).then(|| made(settled, served, token));
     Loaded { wrong, program, upstreams, serve }
 }
 
@@ -197,7 +209,7 @@ fn in_order(problems: &mut [Problem]) {
     });
 }
 
-fn made(program: Program, served: Vec<(String, Place, Treatment)>) -> Serve {
+fn made(program: Program, served: Vec<(String, Place, Treatment)>, admin_token: Option<Token>) -> Serve {
     let upstreams = served
         .into_iter()
         .map(|(name, _, Treatment { route, settings, client_by, .. })| Served { name, route, settings, client_by })
@@ -206,6 +218,7 @@ fn made(program: Program, served: Vec<(String, Place, Treatment)>) -> Serve {
     Serve {
         listen: program.listen,
         admin: program.admin,
+        admin_token,
         upstreams,
         hosts: Hosts { names: program.hosts, is_open: program.is_open },
         header_timeout: program.header_timeout,
@@ -222,6 +235,41 @@ fn made(program: Program, served: Vec<(String, Place, Treatment)>) -> Serve {
         log: program.log,
         warnings: Vec::new(),
     }
+}
+
+/// The environment variable that may hold the secret of the admin port.
+pub(crate) const ADMIN_TOKEN: &str = "SOPAN_ADMIN_TOKEN";
+
+/// What whoever asks the admin port must know, from a file or the environment. Where other machines reach it, there must be
+/// something.
+fn admin_token(resolved: &Resolved, program: &Program, problems: &mut Vec<Problem>) -> Option<Token> {
+    let admin = program.admin?;
+    let read = match &program.admin_token_file {
+        Some(file) => std::fs::read(file)
+            .map_err(|error| format!("the file is not to be read: {error}; name one that sopan may read"))
+            .and_then(|secret| Token::of(&secret).map_err(|why| why.to_string())),
+        None => match std::env::var_os(ADMIN_TOKEN) {
+            Some(secret) => Token::of(secret.as_encoded_bytes()).map_err(|why| format!("{ADMIN_TOKEN}: {why}")),
+            None if admin.ip().to_canonical().is_loopback() => return None,
+            None => {
+                let (place, name) = resolved.at_top("admin");
+                let set = if matches!(place, Place::File(_)) { "admin_token_file:" } else { "--admin-token-file" };
+                let why = format!(
+                    "`{admin}` can be reached from other machines, and whoever reaches it sees and changes what goes on; \
+                     add {set} FILE or set {ADMIN_TOKEN}, or listen on 127.0.0.1:{}",
+                    admin.port()
+                );
+                problems.push(Problem::error(place, name, why));
+                return None;
+            }
+        },
+    };
+    read.map_err(|why| {
+        let (place, name) =
+            resolved.at_top(if program.admin_token_file.is_some() { "admin_token_file" } else { "admin" });
+        problems.push(Problem::error(place, name, why));
+    })
+    .ok()
 }
 
 /// What of the listener does not go together, with itself and with where upstreams are.

@@ -224,6 +224,7 @@ impl Setting {
             Kind::Directory => "/var/cache/sopan",
             Kind::Count => "2",
             Kind::File if self.key == "state" => "/var/lib/sopan/state",
+            Kind::File if self.key == "admin_token_file" => "/etc/sopan/admin-token",
             Kind::File => "/etc/sopan/file.pem",
             _ => self.default.unwrap_or_default(),
         }

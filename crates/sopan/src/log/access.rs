@@ -66,6 +66,7 @@ impl Access {
             total,
             bytes,
             whole,
+            ..
         } = *event;
         Self {
             at,

@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::{HeaderMap, HeaderName};
 use sopan_core::queue::ClientId;
@@ -38,7 +38,7 @@ impl Clients {
     fn of_address(&self, ip: IpAddr) -> ClientId {
         match ip.to_canonical() {
             IpAddr::V4(v4) => ClientId(IPV4 | u128::from(v4.to_bits())),
-            IpAddr::V6(v6) => ClientId(IPV6 | self.hash(v6)),
+            IpAddr::V6(v6) => of_ipv6(v6),
         }
     }
 
@@ -60,6 +60,33 @@ impl Clients {
     }
 }
 
+/// What is no address of the internet has its upper half in common with one of the spaces, or could have.
+const NOT_ASSIGNED: u128 = 256;
+
+/// An address is its own identity. Those that begin with 56 zeros or more, which nobody calls from, `::1` excepted, are one
+/// for each lower half.
+fn of_ipv6(address: Ipv6Addr) -> ClientId {
+    let bits = address.to_bits();
+    let is_low = bits >> 64 < NOT_ASSIGNED;
+    ClientId(if is_low { IPV6 | bits & u128::from(u64::MAX) } else { bits })
+}
+
+/// What people call it. `by` says how the upstream tells clients apart.
+pub(crate) fn name_of(client: ClientId, by: &ClientBy) -> String {
+    let low = client.0 as u64;
+    match client.0 & !u128::from(u64::MAX) {
+        _ if client == ClientId::OTHER => "other".to_owned(),
+        IPV4 => Ipv4Addr::from_bits(low as u32).to_string(),
+        IPV6 => Ipv6Addr::from_bits(low.into()).to_string(),
+        CONNECTION => format!("connection {low}"),
+        FIELD => {
+            let name = if let ClientBy::Header(name) = by { name.as_str() } else { "" };
+            format!("header {name} #{:04x}", low >> 48)
+        }
+        _ => Ipv6Addr::from_bits(client.0).to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +104,37 @@ mod tests {
         assert_eq!(id(&by_ip, "[2001:db8::1]:1", 1), id(&by_ip, "[2001:db8::1]:2", 2));
         assert_ne!(id(&by_ip, "[2001:db8::1]:1", 1), id(&by_ip, "[2001:db8::2]:1", 1));
         assert_ne!(id(&by_connection, "10.0.0.1:1", 1), id(&by_connection, "10.0.0.1:1", 2));
+    }
+
+    #[test]
+    fn everybody_has_a_name_and_no_secret_in_it() {
+        let clients = Clients::default();
+        let team = HeaderName::from_static("x-team");
+        let by_field = ClientBy::Header(team.clone());
+        let name = |by: &ClientBy, peer: &str, number| {
+            let connected = clients.connected(peer.parse().unwrap(), number);
+            name_of(clients.of_request(by, &HeaderMap::new(), connected), by)
+        };
+        for (by, peer, expected) in [
+            (&ClientBy::Ip, "10.0.0.1:1", "10.0.0.1"),
+            (&ClientBy::Ip, "255.255.255.255:1", "255.255.255.255"),
+            (&ClientBy::Ip, "[::ffff:10.0.0.1]:1", "10.0.0.1"),
+            (&ClientBy::Ip, "[::1]:1", "::1"),
+            (&ClientBy::Ip, "[2001:db8::7]:1", "2001:db8::7"),
+            (&ClientBy::Ip, "[fe80::1]:1", "fe80::1"),
+            // Nobody calls from there, and nobody is taken for a connection.
+            (&ClientBy::Ip, "[0:0:0:3::7]:1", "::7"),
+            (&ClientBy::Connection, "10.0.0.1:1", "connection 7"),
+            (&by_field, "10.0.0.1:1", "10.0.0.1"),
+        ] {
+            assert_eq!(name(by, peer, 7), expected, "{peer} by {by:?}");
+        }
+        let fields = [(team, "SECRET".parse().unwrap())].into_iter().collect();
+        let connected = clients.connected("10.0.0.1:1".parse().unwrap(), 7);
+        let told = name_of(clients.of_request(&by_field, &fields, connected), &by_field);
+        let digits = told.strip_prefix("header x-team #").unwrap();
+        assert!(digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{told}");
+        assert_eq!(name_of(ClientId::OTHER, &ClientBy::Ip), "other");
     }
 
     #[test]

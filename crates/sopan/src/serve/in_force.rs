@@ -30,7 +30,7 @@ pub(super) fn limits_of(served: &Served) -> Vec<String> {
     in_order(served).map(ToString::to_string).collect()
 }
 
-fn in_order(served: &Served) -> impl Iterator<Item = &Limit> {
+pub(super) fn in_order(served: &Served) -> impl Iterator<Item = &Limit> {
     let limits = &served.settings.lane.limits;
     let (rates, quotas): (Vec<_>, Vec<_>) = limits.iter().partition(|limit| matches!(limit, Limit::Rate(_)));
     rates.into_iter().chain(quotas)

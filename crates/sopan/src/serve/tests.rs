@@ -47,6 +47,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
     let settings = config::Serve {
         listen,
         admin: None,
+        admin_token: None,
         upstreams,
         hosts: Hosts::default(),
         header_timeout: Duration::from_secs(10),
@@ -61,7 +62,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         warnings: Vec::new(),
     };
     let counted = Arc::clone(&metrics);
-    thread::spawn(move || run(settings, counted).unwrap());
+    thread::spawn(move || run(settings, Json::Null, counted).unwrap());
     (listen, metrics)
 }
 

@@ -14,6 +14,7 @@ mod fields;
 mod interims;
 mod mutations;
 mod observe;
+mod operating;
 mod passing;
 mod refusing;
 mod switching;

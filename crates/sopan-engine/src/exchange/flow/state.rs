@@ -30,6 +30,7 @@ pub(super) struct State {
     trailers: Option<HeaderMap>,
     end: Option<End>,
     keeping: Keeping,
+    is_handed_on: bool,
     budget: Option<Arc<ByteBudget>>,
     readers: HashMap<u64, Seat>,
     /// How many readers are where, but for those that are cut off.
@@ -98,6 +99,7 @@ impl State {
             end: None,
             budget: keep.as_ref().map(|keep| Arc::clone(&keep.budget)),
             keeping: Keeping::of(keep, length),
+            is_handed_on: false,
             readers: HashMap::new(),
             positions: BTreeMap::new(),
             next: 0,
@@ -249,12 +251,14 @@ impl State {
         match std::mem::replace(&mut self.keeping, Keeping::Nothing) {
             Keeping::Memory(keep) => {
                 self.keeping = Keeping::HandedOn;
+                self.is_handed_on = true;
                 let pieces = self.pieces.iter().map(|piece| piece.bytes.clone()).chain(last).collect();
                 (Some(Handed::Memory(keep.done, pieces)), not_kept)
             }
             Keeping::Spilling { mut spill, taken, keep } => {
                 let rest = self.pieces.iter().filter(|piece| piece.at >= taken).map(|piece| &piece.bytes);
                 if rest.chain(&last).all(|piece| spill.write(piece)) {
+                    self.is_handed_on = true;
                     (Some(Handed::Spilled(keep.done, spill)), not_kept)
                 } else {
                     (None, Some(Keeping::Spilling { spill, taken, keep }))
@@ -265,6 +269,11 @@ impl State {
                 (None, not_kept)
             }
         }
+    }
+
+    /// Whether it has come whole, and was handed on.
+    pub(super) fn is_handed_on(&self) -> bool {
+        self.is_handed_on
     }
 
     /// It is over: this is the last piece, or all of it in one.

@@ -137,6 +137,8 @@ mod tests {
 
     fn told(metrics: &Metrics, observed: &Observed) {
         metrics.observer(0).ended(&Event {
+            client: None,
+            ended: sopan_core::time::Instant::ORIGIN,
             method: &Method::GET,
             uri: &Uri::from_static("/orders"),
             status: Some(StatusCode::OK),
@@ -150,6 +152,8 @@ mod tests {
             total: Duration::from_millis(13),
             bytes: 2,
             whole: true,
+            steps: &[],
+            steps_left_out: 0,
         });
     }
 

@@ -19,7 +19,7 @@ pub struct CacheStatus {
     pub forward_status: Option<StatusCode>,
     /// For how long the answer is fresh still, in seconds, below 0 where it is stale.
     pub ttl: Option<i64>,
-    /// Whether the answer is stored.
+    /// Whether the answer is stored, which is known for good only when its body has come: this is told before.
     pub stored: bool,
     /// Whether the request shared that of another.
     pub collapsed: bool,

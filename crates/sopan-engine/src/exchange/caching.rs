@@ -28,7 +28,7 @@ use sopan_core::cache::status::{CacheStatus, Forward};
 use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{
     After, Ask, Asked, Failure, Lookup, Marks, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
-    after_response, lookup,
+    after_response, lookup, reuse_just_come,
 };
 use sopan_core::policy::{CachePolicy, PathTreatment};
 use sopan_core::time::Instant;
@@ -41,7 +41,7 @@ use crate::coalesce::{Joined, Leader, Led};
 use crate::event::{Awaited, Cached, Observed};
 use crate::exchange::flow::Reader;
 use crate::refusal::Refusal;
-use crate::store::{self, Entry, Epoch, Key, Sought};
+use crate::store::{self, Entry, Epoch, Key, Sought, Variant};
 use own::Own;
 pub(super) use settle::Unsettled;
 pub(super) use standby::Standby;
@@ -122,9 +122,25 @@ impl Caching {
 }
 
 /// An answer that is coming, with its body from the beginning, for a request that asked the same.
-pub(crate) struct Seat {
-    stored: Arc<Stored>,
-    reader: Reader,
+pub(crate) enum Seat {
+    /// It is coming.
+    Coming {
+        stored: Arc<Stored>,
+        reader: Reader,
+        /// Whether that was asked for after the request came, so that it is for it also where it is to be asked for each time.
+        is_asked_for: bool,
+    },
+    /// It is in store, and the upstream was asked about it after the request came.
+    Confirmed(Arc<Variant>),
+}
+
+impl Seat {
+    fn stored(&self) -> &Stored {
+        match self {
+            Self::Coming { stored, .. } => stored,
+            Self::Confirmed(variant) => &variant.stored,
+        }
+    }
 }
 
 /// Shows the stored answers of an entry to who decides; hardly ever are there several.
@@ -194,11 +210,6 @@ impl Exchange<'_> {
         decide(&Asked { method, target, host: &host, headers, marks, owner, has_body, directives, rule })
     }
 
-    /// Whether others who ask the same may have an answer unasked, so that they need not go to the upstream too.
-    fn is_for_others(&self, caching: &Caching, policy: &CachePolicy, stored: &Stored, now: SystemTime) -> bool {
-        self.with_asked(caching, |asked| matches!(lookup(policy, asked, &[stored], now), Lookup::Reuse(_)))
-    }
-
     /// Whether it may have changed something at the upstream, which nobody has told.
     fn may_have_written(&self, caching: &Caching) -> bool {
         (caching.is_out || caching.is_in_doubt) && invalidates(self.head.method(), StatusCode::OK)
@@ -262,11 +273,11 @@ impl Exchange<'_> {
             };
             match led {
                 Led::Shared(seat) => {
-                    let stored = Arc::clone(&seat.stored);
-                    if let Some(answer) = self.share(seat) {
+                    let is_told_apart = self.is_told_apart(seat.stored());
+                    if let Some(answer) = self.share(seat).await {
                         return Some(answer);
                     }
-                    if !self.is_told_apart(&stored) {
+                    if !is_told_apart {
                         return None;
                     }
                 }
@@ -292,13 +303,23 @@ impl Exchange<'_> {
     }
 
     /// Answers with what another request has brought, if it is for this one too.
-    fn share(&mut self, seat: Seat) -> Option<Answer> {
+    async fn share(&mut self, seat: Seat) -> Option<Answer> {
         let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let now = self.upstream.clock.wall();
-        let looked = self.with_asked(caching, |asked| lookup(&cache.policy, asked, &[&seat.stored], now));
-        let Lookup::Reuse(reuse) = looked else { return None };
-        let forward = caching.forward();
-        self.answer_from_seat(seat, &reuse, forward)
+        let (stored, now) = (seat.stored(), self.upstream.clock.wall());
+        let reuse = self.with_asked(caching, |asked| match (&seat, lookup(&cache.policy, asked, &[stored], now)) {
+            (_, Lookup::Reuse(reuse)) => Some(reuse),
+            (Seat::Coming { is_asked_for: false, .. }, _) => None,
+            (Seat::Coming { .. } | Seat::Confirmed(_), _) => reuse_just_come(asked, stored, now),
+        })?;
+        let (ttl, forward) = (Some(reuse.ttl), Some(caching.forward()));
+        let told = CacheStatus { forward, collapsed: true, ttl, ..CacheStatus::default() };
+        match seat {
+            Seat::Coming { stored, reader, .. } => self.answer_as_it_comes(&stored, reader, &reuse, &told),
+            Seat::Confirmed(variant) => {
+                let key = caching.key.clone();
+                self.answer_from(&key, &variant, &reuse, Cached::Coalesced, &told).await
+            }
+        }
     }
 
     /// Whether this answer was chosen by something in which the request differs, as was not known before: those that have
@@ -395,6 +416,7 @@ impl Exchange<'_> {
     pub(super) fn note_sending(&mut self) {
         let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
         (caching.requested, caching.epoch) = (self.upstream.clock.wall(), cache.store.epoch());
+        caching.leader.iter().for_each(Leader::sends);
         caching.is_in_doubt |= caching.is_out;
         caching.is_out = true;
     }

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use crate::cache::range::{Part, Span};
-use crate::cache::tests::{at, request, stored, tell_lookup};
-use crate::cache::{Extent, Stored, lookup};
+use crate::cache::tests::{at, request, stored, tell_lookup, tell_reuse};
+use crate::cache::{Extent, Stored, lookup, reuse_just_come};
 use crate::policy::{CachePolicy, PathRule, PathTreatment, Revalidate};
 
 /// What came, when, and for which request.
@@ -207,6 +207,29 @@ fn settings_can_want_it_asked_about_each_time() {
         (swr, "GET", r#"send Stale, asks #0 "a", or #0"#),
     ] {
         check_with(&always, &[(0.0, "GET", answer)], 10.0, asked, expected);
+    }
+}
+
+/// Those who were there when it was asked for are given it, if it is for them at all.
+#[test]
+fn what_has_just_come_is_for_all_on_whose_behalf_it_was_asked_for() {
+    let policy = CachePolicy::default();
+    let varied = r#"200 | cache-control: no-cache | etag: "a" | vary: accept"#;
+    for (answer, first, second, expected) in [
+        (r#"200 | cache-control: no-cache | etag: "a""#, "GET", "GET", "#0 whole, age 1, ttl -1"),
+        (r#"200 | cache-control: max-age=0 | etag: "a""#, "GET", "HEAD", "#0 head, age 1, ttl -1"),
+        (varied, "GET | accept: a/b", "GET | accept: a/b", "#0 whole, age 1, ttl -1"),
+        (varied, "GET | accept: a/b", "GET | accept: a/c", "none"),
+        (varied, "GET ann", "GET bob", "none"),
+        (varied, "GET", "GET | host: b.test", "none"),
+    ] {
+        let (kept, request) = (stored(&policy, 0.0, first, answer), request(second));
+        let reuse = reuse_just_come(&request.asked(&policy), &kept, at(1.0));
+        assert_eq!(
+            reuse.map_or("none".to_owned(), |reuse| tell_reuse(&reuse)),
+            expected,
+            "{answer} to {first}, {second}"
+        );
     }
 }
 

@@ -8,14 +8,14 @@ use http::header::{AGE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONT
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use sopan_core::cache::multipart::Multipart;
 use sopan_core::cache::range::{Part, Span, unsatisfied};
-use sopan_core::cache::status::{CacheStatus, Forward};
-use sopan_core::cache::{Extent, Reuse, Shape};
+use sopan_core::cache::status::CacheStatus;
+use sopan_core::cache::{Extent, Reuse, Shape, Stored};
 use sopan_core::decimal::Decimal;
 
-use super::Seat;
 use crate::event::Cached;
 use crate::exchange::answer::{AnswerBody, Sharing};
 use crate::exchange::filed::{self, Filed};
+use crate::exchange::flow::Reader;
 use crate::exchange::{Answer, End, Exchange};
 use crate::store::{Body, Entry, Key, Variant};
 
@@ -129,8 +129,13 @@ impl Exchange<'_> {
     }
 
     /// Answers with one that is coming for another request; none if this one needs more than that.
-    pub(super) fn answer_from_seat(&mut self, seat: Seat, reuse: &Reuse, forward: Forward) -> Option<Answer> {
-        let Seat { stored, reader } = seat;
+    pub(super) fn answer_as_it_comes(
+        &mut self,
+        stored: &Stored,
+        reader: Reader,
+        reuse: &Reuse,
+        told: &CacheStatus,
+    ) -> Option<Answer> {
         let mut response = Response::new(());
         *response.status_mut() = stored.status;
         *response.headers_mut() = stored.headers.clone();
@@ -145,8 +150,6 @@ impl Exchange<'_> {
         };
         self.caching = None;
         self.story.cache = Some(Cached::Coalesced);
-        let told =
-            CacheStatus { forward: Some(forward), collapsed: true, ttl: Some(reuse.ttl), ..CacheStatus::default() };
         let headers = response.headers_mut();
         headers.insert(AGE, HeaderValue::from(reuse.age));
         headers.append(CACHE_STATUS, told.value());

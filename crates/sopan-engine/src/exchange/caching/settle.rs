@@ -10,14 +10,16 @@ use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use sopan_core::cache::invalidate::invalidates;
 use sopan_core::cache::range::{Span, part_of_answer};
 use sopan_core::cache::status::{CacheStatus, Detail};
-use sopan_core::cache::{After, Extent, NotStored, Received, Reuse, Stored, Times, after_failure};
+use sopan_core::cache::{
+    After, Extent, Lookup, NotStored, Received, Reuse, Stored, Times, after_failure, lookup, reuse_just_come,
+};
 use sopan_core::retry::Verdict;
 
 use super::reuse::CACHE_STATUS;
 use super::{Caching, Seat, with_stored};
 use crate::coalesce::{Landing, Leader};
 use crate::event::Cached;
-use crate::exchange::answer::{AnswerBody, Passing, Sharing};
+use crate::exchange::answer::{AnswerBody, Passing, Sharing as SharedBody};
 use crate::exchange::feed::Feed;
 use crate::exchange::flow::{Flow, Keep, Whole};
 use crate::exchange::story::Told;
@@ -126,29 +128,23 @@ impl Exchange<'_> {
             After::PassOn(_) | After::Forget(_) | After::Store { .. } => self.pass_by(passed, &mut caching, None),
             After::Freshen { index, stored, reuse } => {
                 let variant = &entry.variants[index];
-                if stored.is_given_once() {
+                let is_stored = if stored.is_given_once() {
                     cache.store.forget(&caching.key, &[variant.id]);
+                    false
                 } else {
-                    cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch);
-                }
-                match caching.leader.take() {
-                    Some(leader) if self.is_for_others(&caching, &cache.policy, &stored, stored.times.received) => {
-                        leader.stored();
-                    }
-                    // Each has to ask by itself, and that side by side.
-                    Some(leader) => leader.alone(),
-                    None => {}
-                }
+                    cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch)
+                };
+                let renewed = variant.with_head(*stored);
+                self.share_confirmed(&mut caching, &renewed);
                 let Some(reuse) = reuse else { return Some(self.pass_by(passed, &mut caching, None)) };
                 self.put_back();
                 let told = CacheStatus {
                     forward: Some(caching.forward()),
                     forward_status: Some(status),
-                    stored: true,
+                    stored: is_stored,
                     ttl: Some(reuse.ttl),
                     ..CacheStatus::default()
                 };
-                let renewed = variant.with_head(*stored);
                 match self.answer_from(&caching.key, &renewed, &reuse, Cached::Revalidated, &told).await {
                     Some(answer) => answer,
                     None => return self.ask_again(caching),
@@ -166,7 +162,7 @@ impl Exchange<'_> {
                 return self.ask_again(caching);
             }
             After::Stale(reuse) => {
-                self.let_go();
+                self.let_go_of_rest();
                 if let Some(leader) = caching.leader.take() {
                     leader.failed();
                 }
@@ -228,7 +224,7 @@ impl Exchange<'_> {
         let Some(cache) = &upstream.cache else { return self.fail(passed.verdict) };
         let now = upstream.clock.wall();
         let leader = caching.leader.take();
-        let may_be_shared = self.is_for_others(&caching, &cache.policy, &stored, now);
+        let sharing = self.sharing(&caching, &stored, now);
         let is_too_large = stored.extent.bytes().is_some_and(|bytes| bytes > cache.store.body_max());
         let told = CacheStatus {
             forward: Some(caching.forward()),
@@ -238,17 +234,43 @@ impl Exchange<'_> {
             ..CacheStatus::default()
         };
         let stored = Arc::new(stored);
-        let keep = caching.keep(cache, &stored, replaces, leader.as_ref().map(Leader::landing));
+        let joined = leader.as_ref().filter(|_| sharing == Sharing::WithAll);
+        let keep = caching.keep(cache, &stored, replaces, joined.map(Leader::landing));
         self.pass(passed, &told, |feed, told| {
             let (flow, reader) = Flow::new(feed, Some(keep));
-            match leader {
-                Some(leader) if may_be_shared => {
-                    leader.shared(move || Some(Seat { stored: Arc::clone(&stored), reader: flow.reader()? }));
-                }
-                Some(leader) => leader.alone(),
-                None => {}
+            let is_asked_for = sharing == Sharing::WithThoseBefore;
+            let seat = move || Some(Seat::Coming { stored: Arc::clone(&stored), reader: flow.reader()?, is_asked_for });
+            match (leader, sharing) {
+                (None, _) => {}
+                (Some(leader), Sharing::WithAll) => leader.shared(seat),
+                (Some(leader), Sharing::WithThoseBefore) => leader.answers_those_before(seat),
+                (Some(leader), Sharing::WithNobody) => leader.alone(),
             }
-            AnswerBody::Sharing(Box::new(Sharing::new(reader, told)))
+            AnswerBody::Sharing(Box::new(SharedBody::new(reader, told)))
+        })
+    }
+
+    /// Gives those who wait for it what the upstream has said is still good.
+    fn share_confirmed(&self, caching: &mut Caching, renewed: &Arc<Variant>) {
+        let Some(leader) = caching.leader.take() else { return };
+        match self.sharing(caching, &renewed.stored, renewed.stored.times.received) {
+            Sharing::WithAll => leader.stored(),
+            Sharing::WithThoseBefore => leader.answers_those_before(|| Some(Seat::Confirmed(Arc::clone(renewed)))),
+            Sharing::WithNobody => leader.alone(),
+        }
+    }
+
+    /// With whom of those who ask the same an answer may be shared.
+    fn sharing(&self, caching: &Caching, stored: &Stored, now: SystemTime) -> Sharing {
+        let Some(cache) = &self.upstream.cache else { return Sharing::WithNobody };
+        self.with_asked(caching, |asked| {
+            if matches!(lookup(&cache.policy, asked, &[stored], now), Lookup::Reuse(_)) {
+                Sharing::WithAll
+            } else if reuse_just_come(asked, stored, now).is_some() {
+                Sharing::WithThoseBefore
+            } else {
+                Sharing::WithNobody
+            }
         })
     }
 
@@ -298,14 +320,15 @@ impl Exchange<'_> {
         both.get_mut(place(held_at)).filter(|place| place.len() == held.len())?.copy_from_slice(held);
         let body = both.freeze();
         self.put_back();
-        cache.store.put(&caching.key, stored.clone(), Body::Memory(body.clone()), &[part.id], caching.epoch);
+        let both = Body::Memory(body.clone());
+        let is_stored = cache.store.put(&caching.key, stored.clone(), both, &[part.id], caching.epoch);
         if let Some(leader) = caching.leader.take() {
             leader.stored();
         }
         let told = CacheStatus {
             forward: Some(caching.forward()),
             forward_status: Some(StatusCode::PARTIAL_CONTENT),
-            stored: true,
+            stored: is_stored,
             ttl: Some(reuse.ttl),
             ..CacheStatus::default()
         };
@@ -332,6 +355,16 @@ impl Exchange<'_> {
             }
         }
     }
+}
+
+/// With whom of those who ask the same an answer is shared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// It may be used unasked.
+    WithAll,
+    /// It is to be asked about each time, and was, for all who came before that.
+    WithThoseBefore,
+    WithNobody,
 }
 
 impl Caching {

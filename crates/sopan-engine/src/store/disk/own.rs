@@ -32,7 +32,7 @@ impl Identity {
     pub(super) fn is_at(self, path: &Path) -> bool {
         match fs::symlink_metadata(path) {
             Ok(found) => Self::of(&found) == self,
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         }
     }
 }

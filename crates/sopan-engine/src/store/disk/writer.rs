@@ -116,6 +116,8 @@ impl<'a> Writer<'a> {
         known.into_iter().for_each(Index::void);
         match self.try_begin_anew() {
             Ok(()) => {
+                self.paused_until = None;
+                self.shared.is_full.store(false, Relaxed);
                 let directory = self.shared.directory.display();
                 tracing::warn!(
                     %directory,
@@ -259,7 +261,9 @@ impl<'a> Writer<'a> {
         *index = None;
         let Ok((again, known)) = place::read_as_it_is(&self.shared.directory) else { return false };
         *index = Some(again);
-        self.unsynced = Unsynced::default();
+        // Files that nobody knows any more would fill the disk for good.
+        (self.unsynced, self.drafts) = Default::default();
+        let _ = self.shared.files.sweep(|id| known.files.contains(&id));
         *self.shared.counts.lock() = known.counts;
         self.shared.keys.lock().clear();
         self.shared.note_keys(&known.keys, &[]);

@@ -135,6 +135,27 @@ async fn retries_come_before_a_stale_answer() {
         .await;
 }
 
+/// Nobody waits for the end of an answer that nobody gets, but it is read where it is short, and the connection serves again.
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_is_replaced_does_not_cost_a_connection() {
+    for (failure, dialled) in [
+        ("503", 1),
+        ("503 | = ", 1),
+        ("503 | Content-Length: 100000", 2),
+        ("503 | Transfer-Encoding: chunked | = 2\r\nxx\r\n", 2),
+    ] {
+        let stage = Stage::new(|policy| policy.stale_if_error = s(60));
+        stage
+            .play(&[
+                (0, "GET /a", "200 | max-age=10 | ETag: \"a\"", "200 v1 miss"),
+                (20, "GET /a", failure, "200 v1 stale age=20"),
+                (25, "GET /a", "304 | max-age=10", "200 v1 revalidated age=0"),
+            ])
+            .await;
+        assert_eq!(stage.bench.lines.dialled(), dialled, "{failure}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_may_be_used_while_it_is_asked_about_is() {
     let fields = "200 | max-age=10, stale-while-revalidate=30 | ETag: \"a\"";

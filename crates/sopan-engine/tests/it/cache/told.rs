@@ -72,6 +72,9 @@ async fn every_answer_says_what_the_cache_did_and_why() {
             ),
             (80, "GET /c", "304", "sopan; fwd=stale; fwd-status=304; stored; ttl=10", Some(Revalidated)),
             (80, "GET /c | Cache-Control: only-if-cached", "-", "sopan; hit; ttl=10", Some(Hit)),
+            // It is good once more, and not to be stored any longer.
+            (120, "GET /c", "304 | no-store", "sopan; fwd=stale; fwd-status=304; ttl=-1", Some(Revalidated)),
+            (120, "GET /c", "200 | no-store", "sopan; fwd=uri-miss; detail=no-store", Some(Miss)),
             (
                 200,
                 "GET /d | Range: bytes=0-1",

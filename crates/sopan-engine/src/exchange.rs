@@ -48,6 +48,7 @@ use sopan_core::retry::{Again, Backoff, Decision, Outcome, Situation, Verdict, W
 use sopan_core::time::Instant;
 
 use crate::body::Body;
+use crate::credential::Credential;
 use crate::dispatcher::Turn;
 use crate::event::{Attempted, Awaited};
 use crate::interim::Interims;
@@ -100,7 +101,7 @@ struct Exchange<'a> {
     head: Request<()>,
     /// About what it holds of memory.
     head_bytes: u32,
-    /// The target as the client sent it, where the upstream's prefix makes it another.
+    /// The target as the client sent it, where the upstream's prefix or credential makes it another.
     original: Option<Box<Uri>>,
     body: Body,
     client: ClientId,
@@ -207,7 +208,12 @@ impl<'a> Exchange<'a> {
         let upgrade = offered_upgrade(&parts.headers).filter(|_| parts.version == Version::HTTP_11);
         let crossing = hop.map(|hop| Box::new(Crossing::new(hop, &mut parts)));
         // Fields of the hop go first, so that nothing below is read from a field that its sender declared to be one.
-        let named_by_connection = strip_hop_by_hop(&mut parts.headers);
+        let mut named_by_connection = strip_hop_by_hop(&mut parts.headers);
+        // What the upstream will not see has no say either, in whose an answer is.
+        if let Some(credential) = &upstream.credential {
+            credential.take_off_own(&mut parts.headers);
+            named_by_connection.extend(credential.field().cloned());
+        }
         let body = Body::new(source, named_by_connection, &upstream.bounds);
         // A body would have to be sent whole before the protocol changes, and only h2c has ever wanted that.
         if let Some(protocols) = upgrade.filter(|_| interims.is_some() && matches!(body, Body::Empty)) {
@@ -345,7 +351,13 @@ impl<'a> Exchange<'a> {
             Ok(Some(uri)) => self.original = Some(Box::new(std::mem::replace(self.head.uri_mut(), uri))),
             Err(_) => return Err(Refusal::Unsupported("this request target")),
         }
-        let bytes = head_bytes(&self.head);
+        let credential = self.upstream.credential.as_ref();
+        if let Some(bare) = credential.and_then(|credential| credential.target_without_own(self.head.uri())) {
+            let was = std::mem::replace(self.head.uri_mut(), bare);
+            // Kept in any case, since the target will be another one while it is sent.
+            self.original.get_or_insert_with(|| Box::new(was));
+        }
+        let bytes = head_bytes(&self.head) + credential.map_or(0, Credential::bytes);
         self.head_bytes = match u32::try_from(bytes) {
             Ok(bytes) if u64::from(bytes) <= HEAD_BYTES_MAX => bytes,
             _ => return Err(Refusal::HeadTooLarge { max: HEAD_BYTES_MAX }),

@@ -236,6 +236,20 @@ fn tell(settings: &config::Serve, listening: SocketAddr, found: Option<DiskUsage
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();
+        tell_of_credential(served);
+    }
+}
+
+/// A key that others can read on the way is worth a line of its own, whoever wrote the settings.
+fn tell_of_credential(served: &config::Served) {
+    let config::Served { name, settings, .. } = served;
+    if settings.credential.is_some() && !settings.target.is_confidential() {
+        let url = settings.target.to_string();
+        tracing::warn!(
+            upstream = name,
+            url,
+            "the credential for {name} goes to {url} over plain http, and whoever is on the way can read it"
+        );
     }
 }
 

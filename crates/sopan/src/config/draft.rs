@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderName, StatusCode};
 use sopan_core::headers::ForwardedPolicy;
 use sopan_core::hints::Reader;
 use sopan_core::policy::{CachePolicy, JitterKind, Limit, OnLongRetryAfter, PathRuleError, Revalidate};
@@ -80,6 +80,18 @@ pub(crate) struct Treatment {
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) client_cert: Option<PathBuf>,
     pub(crate) client_key: Option<PathBuf>,
+    pub(crate) credential: CredentialDraft,
+}
+
+/// Where the credential of an upstream is, and where it goes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CredentialDraft {
+    pub(crate) env: Option<String>,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) header: Option<HeaderName>,
+    /// The inner one is none for `none`.
+    pub(crate) scheme: Option<Option<String>>,
+    pub(crate) query: Option<String>,
 }
 
 impl Treatment {
@@ -99,6 +111,7 @@ impl Treatment {
             ca_file: None,
             client_cert: None,
             client_key: None,
+            credential: CredentialDraft::default(),
         }
     }
 

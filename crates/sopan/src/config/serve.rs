@@ -161,6 +161,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
         parts.push((ALONE.to_owned(), Place::Flag("--upstream".to_owned()), None));
     }
     let table = Layer::table();
+    of_one(&flags, parts.len(), &mut wrong.problems);
     let layers = |own| [Some(&flags), own, defaults, Some(&table)].into_iter().flatten().collect::<Vec<_>>();
     let program = Resolved::of(&layers(top), |setting| setting.section == Section::Program);
     let mut served = Vec::new();
@@ -184,6 +185,18 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     in_order(&mut wrong.problems);
     let serve = (!wrong.has_errors()).then(|| made(settled, served, token));
     Loaded { wrong, program, upstreams, serve }
+}
+
+/// Flags count for all upstreams, and a credential is for one.
+fn of_one(flags: &Layer, upstreams: usize, problems: &mut Vec<Problem>) {
+    let given = flags.values.iter().find(|value| value.setting.section == Section::Credential);
+    if let Some(value) = given.filter(|_| upstreams > 1) {
+        let why = format!(
+            "it would give the key of one API to all {upstreams} of the settings file; write it there, below the upstream \
+             that it is for, as in credential: {{ env: API_KEY }}"
+        );
+        problems.push(Problem::error(value.place.clone(), "", why));
+    }
 }
 
 /// What stands in one place and counts for many upstreams, as a default does, is wrong once.

@@ -62,11 +62,13 @@ pub(crate) enum Section {
     Breaker,
     /// In its `cache`.
     Cache,
+    /// In the `credential` of an upstream, which no defaults have.
+    Credential,
 }
 
 impl Section {
     /// The sections within an upstream.
-    pub(crate) const INNER: [Self; 4] = [Self::Queue, Self::Retry, Self::Breaker, Self::Cache];
+    pub(crate) const INNER: [Self; 5] = [Self::Queue, Self::Retry, Self::Breaker, Self::Cache, Self::Credential];
 
     /// The key under which it stands in an upstream, if it stands under one.
     pub(crate) fn key(self) -> Option<&'static str> {
@@ -76,6 +78,7 @@ impl Section {
             Self::Retry => Some("retry"),
             Self::Breaker => Some("breaker"),
             Self::Cache => Some("cache"),
+            Self::Credential => Some("credential"),
         }
     }
 }
@@ -112,6 +115,14 @@ pub(crate) enum Kind {
     Statuses,
     /// Names of fields.
     Fields,
+    /// The name of one.
+    Field,
+    /// The name of a variable of the environment, and not what it holds.
+    Variable,
+    /// A scheme of a field, or this word.
+    SchemeOr(&'static str),
+    /// The name of a parameter of the query.
+    Parameter,
     /// What holds for single paths.
     PathRules,
     /// `on` or `off`, and in a file the settings of the section.
@@ -154,6 +165,8 @@ impl Kind {
             Self::Names => "NAME".to_owned(),
             Self::Statuses => "STATUS,…".to_owned(),
             Self::Fields => "NAME,…".to_owned(),
+            Self::Field | Self::Variable | Self::Parameter => "NAME".to_owned(),
+            Self::SchemeOr(word) => format!("SCHEME|{word}"),
             Self::PathRules => "'/PATH RULE'".to_owned(),
             Self::InlineSection => "on|off|SETTINGS".to_owned(),
         }
@@ -182,6 +195,10 @@ impl Kind {
             Self::Names => "names of hosts, such as proxy.example.com".to_owned(),
             Self::Statuses => "statuses such as 425 or 520".to_owned(),
             Self::Fields => "names of fields, such as cdn-cache-control, or none".to_owned(),
+            Self::Field => "the name of a field, such as X-Api-Key".to_owned(),
+            Self::Variable => "the name of a variable, such as API_KEY".to_owned(),
+            Self::SchemeOr(word) => format!("a scheme such as Bearer or Basic, or {word}"),
+            Self::Parameter => "the name of a parameter, such as key".to_owned(),
             Self::PathRules => "rules such as /v2/live bypass or /v2/catalog default-ttl 1d".to_owned(),
         }
     }
@@ -223,6 +240,11 @@ impl Setting {
             Kind::PathRules => "[/v2/live bypass, /v2/catalog default-ttl 1d]",
             Kind::Directory => "/var/cache/sopan",
             Kind::Count => "2",
+            Kind::Variable => "API_KEY",
+            Kind::Field => "X-Api-Key",
+            Kind::SchemeOr(_) => "Bearer",
+            Kind::Parameter => "key",
+            Kind::File if self.section == Section::Credential => "/run/secrets/api_key",
             Kind::File if self.key == "state" => "/var/lib/sopan/state",
             Kind::File if self.key == "admin_token_file" => "/etc/sopan/admin-token",
             Kind::File => "/etc/sopan/file.pem",

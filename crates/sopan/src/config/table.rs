@@ -2,6 +2,7 @@
 
 mod cache;
 mod connections;
+mod credential;
 mod limits;
 mod passing;
 mod program;
@@ -12,8 +13,16 @@ use std::fmt::Display;
 
 use super::setting::{Group, Kind, Put, Rank, Section, Setting};
 
-pub(crate) static GROUPS: [Group; 7] =
-    [program::GROUP, limits::GROUP, waiting::GROUP, retries::GROUP, cache::GROUP, connections::GROUP, passing::GROUP];
+pub(crate) static GROUPS: [Group; 8] = [
+    program::GROUP,
+    credential::GROUP,
+    limits::GROUP,
+    waiting::GROUP,
+    retries::GROUP,
+    cache::GROUP,
+    connections::GROUP,
+    passing::GROUP,
+];
 
 /// All of them.
 pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {

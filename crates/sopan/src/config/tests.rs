@@ -1,5 +1,6 @@
 //! Every flag: what it does, and what is said of a value that it cannot have.
 
+mod credential;
 mod layers;
 mod mutations;
 
@@ -201,6 +202,12 @@ const SERVE: &[Effect<Serve>] = &[
     // Each needs the other, so they are looked at together elsewhere.
     ("--client-cert", ELSEWHERE, |_| true),
     ("--client-key", ELSEWHERE, |_| true),
+    // They make one thing together.
+    ("--credential-env", ELSEWHERE, |_| true),
+    ("--credential-file", ELSEWHERE, |_| true),
+    ("--credential-header", ELSEWHERE, |_| true),
+    ("--credential-scheme", ELSEWHERE, |_| true),
+    ("--credential-query", ELSEWHERE, |_| true),
 ];
 
 fn cache(serve: &Serve) -> &CachePolicy {
@@ -616,7 +623,7 @@ const UPSTREAM_GRAMMAR: &str = "write for example https://api.example.com or htt
 fn every_wrong_value_is_told_with_flag_value_and_what_is_allowed() {
     let table =
         WRONG_SERVE.iter().map(|(flag, ..)| *flag).chain(["--ca-file", "--open", "--client-cert", "--client-key"]);
-    assert_eq!(flags_in(table), flags_of("serve"));
+    assert_eq!(flags_in(table.chain(credential::FLAGS)), flags_of("serve"));
     for (flag, value, why, grammar) in WRONG_SERVE {
         let expected = match why.replace("GRAMMAR", grammar) {
             // It is said of another flag, or of a part of this one.

@@ -146,8 +146,8 @@ impl<'a> Wire<'a> {
     /// The next interim answer, its links leading back here.
     fn interim(&self) -> Option<Response<()>> {
         let mut interim = self.interims.take()?;
-        if let (Some(base), Some(upstream)) = (&self.base, self.upstream) {
-            upstream.lead_back(interim.headers_mut(), base);
+        if let Some(upstream) = self.upstream {
+            upstream.tell_in_between(interim.headers_mut(), self.base.as_ref());
         }
         Some(interim)
     }

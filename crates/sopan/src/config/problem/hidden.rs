@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use crate::config::read::is_variable;
 use crate::config::table::settings;
 use crate::log::is_unseen;
 
@@ -98,7 +99,7 @@ fn queries(line: &str, mut hide: impl FnMut(Range<usize>)) {
 }
 
 /// What the names of secrets contain, where somebody puts them into settings.
-const SECRETS: [&str; 10] = [
+const SECRETS: [&str; 12] = [
     "authorization",
     "api_key",
     "api-key",
@@ -109,7 +110,11 @@ const SECRETS: [&str; 10] = [
     "cookie",
     "credential",
     "private_key",
+    "bearer",
+    "value",
 ];
+/// What names a variable. Whatever could not be one's name may be what one holds.
+const VARIABLE: &str = "env";
 /// What keeps no secret.
 const SWITCHES: [&str; 6] = ["on", "off", "true", "false", "yes", "no"];
 /// No name of a secret goes on for longer, before or behind that.
@@ -135,12 +140,26 @@ fn values_of_secrets(line: &str, mut hide: impl FnMut(Range<usize>)) {
             let is_switch = SWITCHES.contains(&rest.trim_matches([' ', '\r', '"', '\'', ',', '}']));
             (!is_switch).then_some(part.len() - rest.len())
         };
-        let first = |word: &str| part.match_indices(word).find_map(|(at, _)| value(at));
-        if let Some(first) = SECRETS.into_iter().filter_map(first).min() {
+        // What is in braces is judged by its own keys.
+        let is_secret = |word: &str, at: usize| word != "credential" || !part[at..].starts_with('{');
+        let first =
+            |word: &str| part.match_indices(word).find_map(|(at, _)| value(at).filter(|value| is_secret(word, *value)));
+        if let Some(first) = SECRETS.into_iter().filter_map(first).chain(no_variable(part)).min() {
             hide(begin + first..begin + part.len());
         }
         begin += part.len() + 1;
     }
+}
+
+/// Where a text begins that stands in place of a variable's name and is none.
+fn no_variable(part: &str) -> Option<usize> {
+    part.match_indices(VARIABLE).find_map(|(at, _)| {
+        let rest = part[at + VARIABLE.len()..].trim_start_matches(['"', '\'', ' ']).strip_prefix([':', '='])?;
+        let rest = rest.trim_start_matches(['"', '\'', ' ']);
+        let end = rest.find(['"', '\'', ' ', ',', '}']).unwrap_or(rest.len());
+        let is_name = is_variable(&rest[..end]) || rest.starts_with('$') || end == 0;
+        (!is_name).then_some(part.len() - rest.len())
+    })
 }
 
 /// Whether it is the name of a setting, in a file or as a flag.
@@ -199,6 +218,11 @@ mod tests {
             ("store-set-cookies: on\n{cookie: 'off'}\r\n", "store-set-cookies: on\n{cookie: 'off'}\r\n"),
             ("cookie: on fire\ncookie: on, off", "cookie: *******\ncookie: *******"),
             ("{store_set_cookie: on, my_store_set_cookie: x}", "{store_set_cookie: on, my_store_set_cookie: **"),
+            ("credential: { env: API_KEY, header: x }", "credential: { env: API_KEY, header: x }"),
+            ("credential: { token: a, header: x }", "credential: { token: **************"),
+            ("credential: s3cret", "credential: ******"),
+            ("env: sk-s3cret", "env: *********"),
+            ("{\"env\": \"1a\"}", "{\"env\": \"****"),
             ("headers: {Authorization: Bearer é}", "headers: {Authorization: **********"),
             ("client_by: header:X-Api-Key\nurl: http://h/?a", "client_by: header:X-Api-Key\nurl: http://h/?a"),
             // What a terminal would obey, or not show.

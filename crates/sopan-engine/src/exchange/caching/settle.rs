@@ -234,17 +234,17 @@ impl Exchange<'_> {
             ..CacheStatus::default()
         };
         let stored = Arc::new(stored);
-        let joined = leader.as_ref().filter(|_| sharing == Sharing::WithAll);
+        let joined = leader.as_ref().filter(|_| sharing == Sharing::All);
         let keep = caching.keep(cache, &stored, replaces, joined.map(Leader::landing));
         self.pass(passed, &told, |feed, told| {
             let (flow, reader) = Flow::new(feed, Some(keep));
-            let is_asked_for = sharing == Sharing::WithThoseBefore;
+            let is_asked_for = sharing == Sharing::Before;
             let seat = move || Some(Seat::Coming { stored: Arc::clone(&stored), reader: flow.reader()?, is_asked_for });
             match (leader, sharing) {
                 (None, _) => {}
-                (Some(leader), Sharing::WithAll) => leader.shared(seat),
-                (Some(leader), Sharing::WithThoseBefore) => leader.answers_those_before(seat),
-                (Some(leader), Sharing::WithNobody) => leader.alone(),
+                (Some(leader), Sharing::All) => leader.shared(seat),
+                (Some(leader), Sharing::Before) => leader.answers_those_before(seat),
+                (Some(leader), Sharing::Nobody) => leader.alone(),
             }
             AnswerBody::Sharing(Box::new(SharedBody::new(reader, told)))
         })
@@ -254,22 +254,22 @@ impl Exchange<'_> {
     fn share_confirmed(&self, caching: &mut Caching, renewed: &Arc<Variant>) {
         let Some(leader) = caching.leader.take() else { return };
         match self.sharing(caching, &renewed.stored, renewed.stored.times.received) {
-            Sharing::WithAll => leader.stored(),
-            Sharing::WithThoseBefore => leader.answers_those_before(|| Some(Seat::Confirmed(Arc::clone(renewed)))),
-            Sharing::WithNobody => leader.alone(),
+            Sharing::All => leader.stored(),
+            Sharing::Before => leader.answers_those_before(|| Some(Seat::Confirmed(Arc::clone(renewed)))),
+            Sharing::Nobody => leader.alone(),
         }
     }
 
     /// With whom of those who ask the same an answer may be shared.
     fn sharing(&self, caching: &Caching, stored: &Stored, now: SystemTime) -> Sharing {
-        let Some(cache) = &self.upstream.cache else { return Sharing::WithNobody };
+        let Some(cache) = &self.upstream.cache else { return Sharing::Nobody };
         self.with_asked(caching, |asked| {
             if matches!(lookup(&cache.policy, asked, &[stored], now), Lookup::Reuse(_)) {
-                Sharing::WithAll
+                Sharing::All
             } else if reuse_just_come(asked, stored, now).is_some() {
-                Sharing::WithThoseBefore
+                Sharing::Before
             } else {
-                Sharing::WithNobody
+                Sharing::Nobody
             }
         })
     }
@@ -361,10 +361,10 @@ impl Exchange<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sharing {
     /// It may be used unasked.
-    WithAll,
+    All,
     /// It is to be asked about each time, and was, for all who came before that.
-    WithThoseBefore,
-    WithNobody,
+    Before,
+    Nobody,
 }
 
 impl Caching {

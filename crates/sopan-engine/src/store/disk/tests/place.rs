@@ -177,6 +177,7 @@ fn what_is_removed_while_it_is_used_is_made_anew() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "no runtime is there to be held up")]
 fn where_it_cannot_be_made_anew_it_is_given_up_and_memory_goes_on() {
     let (dir, _) = place();
     let [link, other, file] = ["link", "other", "file"].map(|name| dir.path().join(name));

@@ -21,12 +21,12 @@ pub const NO_UPSTREAM: &str = "none";
 /// One exchange that has ended.
 #[derive(Clone)]
 pub struct Event<'a> {
-    /// Whose request it was; none where it goes to no upstream, and nobody asked.
-    pub client: Option<ClientId>,
     /// The request's method.
     pub method: &'a Method,
     /// The request's target as the client sent it; show it redacted.
     pub uri: &'a Uri,
+    /// Whose it is.
+    pub client: ClientId,
     /// The status that the client got; none if it left before there was one.
     pub status: Option<StatusCode>,
     /// The reason of a refusal, if sopan answered by itself.

@@ -47,8 +47,8 @@ pub(crate) use metrics::Metrics;
 pub(crate) use recent::Recent;
 pub(crate) use token::Token;
 
-use crate::config::{ClientBy, Route};
-use crate::serve::{Drain, Routes};
+use crate::config::Route;
+use crate::serve::{Clients, Drain, Routes};
 
 /// A scraper or two, and somebody who looks.
 const CONNECTIONS_MAX: usize = 64;
@@ -65,6 +65,7 @@ pub(crate) struct Scene {
     pub(crate) gate: Gate,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) recent: Arc<Recent>,
+    pub(crate) clients: Arc<Clients>,
     /// In the order of the settings.
     pub(crate) upstreams: Vec<Behind>,
     pub(crate) routes: Routes,
@@ -87,7 +88,6 @@ pub(crate) struct Behind {
     pub(crate) route: Route,
     /// Rates before quotas, the order in which a lane tells how full they are.
     pub(crate) limits: Vec<Limit>,
-    pub(crate) client_by: ClientBy,
     pub(crate) has_cache: bool,
 }
 

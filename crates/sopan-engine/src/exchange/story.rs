@@ -62,13 +62,13 @@ enum Now {
     Asks(Instant),
 }
 
-/// Who is told a story, and the clock by which it ends.
+/// Who is told a story, whose it is, and the clock by which it ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Audience<'a> {
     pub(crate) clock: Clock,
     pub(crate) observer: &'a dyn Observer,
-    /// Whose the exchange is, if it goes to an upstream.
-    pub(crate) client: Option<ClientId>,
+    /// Whose the exchange is.
+    pub(crate) client: ClientId,
 }
 
 /// A story, and whose it is.

@@ -218,7 +218,7 @@ pub(crate) struct Exchange {
     /// `none` where it went to none.
     pub(crate) upstream: String,
     /// None where it went to no upstream.
-    pub(crate) client: Option<String>,
+    pub(crate) client: String,
     pub(crate) method: String,
     /// Without what may be secret in it.
     pub(crate) target: String,

@@ -5,6 +5,9 @@
 
 use std::ops::Range;
 
+use sopan_core::access::KEY_BYTES_MIN;
+
+use crate::config::KEY_BEGINS;
 use crate::config::read::is_variable;
 use crate::config::table::settings;
 use crate::log::is_unseen;
@@ -23,6 +26,15 @@ pub(super) fn shown(text: &str) -> String {
     shown.chars().map(seen).collect()
 }
 
+/// With stars for what stands in these bytes, byte by byte.
+pub(super) fn with_stars(text: &str, span: &Range<usize>) -> String {
+    let star = |(at, c): (usize, char)| {
+        let is_in = span.contains(&at) && !"\r\n".contains(c);
+        std::iter::repeat_n(if is_in { '*' } else { c }, if is_in { c.len_utf8() } else { 1 })
+    };
+    text.char_indices().flat_map(star).collect()
+}
+
 /// Of what cannot be seen that which is not a byte long: who draws the lines sees to the rest.
 fn is_replaced(c: char) -> bool {
     is_unseen(c) && !c.is_ascii()
@@ -38,6 +50,7 @@ pub(super) fn without_secrets(text: &str) -> String {
         passwords(line, |range| hide(begin + range.start..begin + range.end));
         queries(line, |range| hide(begin + range.start..begin + range.end));
         values_of_secrets(line, |range| hide(begin + range.start..begin + range.end));
+        keys(line, |range| hide(begin + range.start..begin + range.end));
         begin += line.len();
     }
     let star = |(at, c): (usize, char)| {
@@ -94,6 +107,17 @@ fn queries(line: &str, mut hide: impl FnMut(Range<usize>)) {
                 hide(at + name.len() + 1..at + item.len());
             }
             at += item.len() + 1;
+        }
+    }
+}
+
+/// Keys of our own, wherever somebody puts one.
+fn keys(line: &str, mut hide: impl FnMut(Range<usize>)) {
+    for (at, _) in line.match_indices(KEY_BEGINS) {
+        let rest = &line[at + KEY_BEGINS.len()..];
+        let length = rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)).count();
+        if length >= KEY_BYTES_MIN {
+            hide(at + KEY_BEGINS.len()..at + KEY_BEGINS.len() + length);
         }
     }
 }
@@ -224,6 +248,7 @@ mod tests {
             ("env: sk-s3cret", "env: *********"),
             ("{\"env\": \"1a\"}", "{\"env\": \"****"),
             ("headers: {Authorization: Bearer é}", "headers: {Authorization: **********"),
+            ("k: [sopan_0123456789abcdef-_é, sopan_short]", "k: [sopan_******************é, sopan_short]"),
             ("client_by: header:X-Api-Key\nurl: http://h/?a", "client_by: header:X-Api-Key\nurl: http://h/?a"),
             // What a terminal would obey, or not show.
             ("a\u{9b}31m \u{202e}b\u{200b}", "a\u{b7}31m \u{fffd}b\u{fffd}"),

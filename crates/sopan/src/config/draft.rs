@@ -119,9 +119,18 @@ pub(crate) struct CredentialDraft {
     pub(crate) env: Option<String>,
     pub(crate) file: Option<PathBuf>,
     pub(crate) header: Option<HeaderName>,
-    /// The inner one is none for `none`.
-    pub(crate) scheme: Option<Option<String>>,
+    pub(crate) scheme: Scheme,
     pub(crate) query: Option<String>,
+}
+
+/// What stands before a credential in its field.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// Nobody said it.
+    #[default]
+    Usual,
+    Nothing,
+    Named(String),
 }
 
 impl Treatment {

@@ -13,6 +13,7 @@ use sopan_core::calendar::read_end;
 use sopan_core::safety::HostName;
 use sopan_engine::CredentialPlace;
 
+use super::draft::Scheme;
 use super::problem::{Place, Problem, Wrong};
 use super::serve::ClientBy;
 use super::setting::KEY_FIELDS;
@@ -185,11 +186,11 @@ pub(in crate::config) fn credential_field(text: &str) -> Result<HeaderName, Stri
     }
 }
 
-/// What stands before a credential; none for the word `none`.
-pub(in crate::config) fn scheme(text: &str) -> Result<Option<String>, String> {
+/// What stands before a credential.
+pub(in crate::config) fn scheme(text: &str) -> Result<Scheme, String> {
     match CredentialPlace::field(AUTHORIZATION, Some(text)) {
-        _ if text == "none" => Ok(None),
-        Ok(_) => Ok(Some(text.to_owned())),
+        _ if text == "none" => Ok(Scheme::Nothing),
+        Ok(_) => Ok(Scheme::Named(text.to_owned())),
         // Not shown, since it may be followed by what is a secret.
         Err(_) => Err("it is no scheme; write one word, such as Bearer or Basic, and not what follows it".to_owned()),
     }

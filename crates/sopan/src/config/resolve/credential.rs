@@ -3,7 +3,7 @@
 use http::header::AUTHORIZATION;
 use sopan_engine::{Credential, CredentialError, CredentialPlace};
 
-use super::super::draft::{CredentialDraft, Treatment};
+use super::super::draft::{CredentialDraft, Scheme, Treatment};
 use super::super::problem::{Place, Problem};
 use super::Resolved;
 
@@ -22,7 +22,7 @@ impl Resolved {
         if header.is_some() && query.is_some() {
             problems.push(self.beside(both("header", "query"), "query"));
         }
-        if scheme.is_some() && query.is_some() {
+        if *scheme != Scheme::Usual && query.is_some() {
             let why = "a parameter of the query has none; take it away";
             problems.push(self.beside(self.error(&["scheme"], why), "query"));
         }
@@ -62,9 +62,12 @@ fn made(draft: &CredentialDraft) -> Result<Credential, String> {
         Some(name) => CredentialPlace::query(name),
         None => {
             let field = header.clone().unwrap_or(AUTHORIZATION);
-            let usual = || (field == AUTHORIZATION).then(|| "Bearer".to_owned());
-            let scheme = scheme.clone().unwrap_or_else(usual);
-            CredentialPlace::field(field, scheme.as_deref()).map_err(|error| error.to_string())?
+            let scheme = match scheme {
+                Scheme::Usual if field == AUTHORIZATION => Some("Bearer"),
+                Scheme::Usual | Scheme::Nothing => None,
+                Scheme::Named(scheme) => Some(&**scheme),
+            };
+            CredentialPlace::field(field, scheme).map_err(|error| error.to_string())?
         }
     };
     match (env, file) {

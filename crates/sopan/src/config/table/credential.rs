@@ -41,7 +41,7 @@ pub(super) const GROUP: Group = Group {
             kind: Kind::SchemeOr("none"),
             help: "What stands before the key there; without it Bearer in Authorization, and nothing elsewhere\n\n\
                    For Basic the key is user:password, which is encoded. One that has its scheme already gets no second.",
-            put: Put::Upstream(|u, text| set(&mut u.credential.scheme, scheme(text).map(Some))),
+            put: Put::Upstream(|u, text| set(&mut u.credential.scheme, scheme(text))),
             ..CREDENTIAL
         },
         Setting {

@@ -474,7 +474,10 @@ impl<'a> Exchange<'a> {
         let sleep = self.upstream.clock.sleep_until(resume);
         let slept = match self.standby(Instant::NEVER) {
             Some(standby) => standby.over(self, sleep).await,
-            None => Ok(sleep.await),
+            None => {
+                sleep.await;
+                Ok(())
+            }
         };
         self.waited(asked);
         slept

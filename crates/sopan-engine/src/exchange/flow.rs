@@ -15,6 +15,7 @@
 
 mod finish;
 mod kept;
+mod readers;
 mod state;
 mod stir;
 

@@ -145,7 +145,7 @@ fn every_request_is_a_line_if_that_is_wanted() {
     assert_eq!(
         lines,
         [
-            "# # ms GET /orders?key=… 2 bytes; waited # ms, 1 attempt, upstream # ms; cache: miss",
+            "# # ms GET /orders?key=… 2 bytes; waited # ms, 1 attempt, upstream # ms; cache: miss (no-lifetime)",
             "# # ms GET /orders?key=… # bytes; waited # ms, 0 attempts, upstream # ms; refused: wait-too-long",
         ]
     );

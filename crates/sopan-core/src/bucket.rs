@@ -16,7 +16,7 @@ mod wide;
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use crate::journal::{Note, is_kept};
+use crate::journal::{Note, is_kept, title};
 use crate::policy::{Limit, Margin};
 use crate::time::Instant;
 use meter::RateMeter;
@@ -155,14 +155,14 @@ impl Bucket {
     }
 
     /// From now on what may leave of the quotas among `limits`, which are this bucket's, is told before it leaves, where a quota
-    /// is one [to be kept](crate::journal::is_kept).
-    pub fn keep(&mut self, limits: &[Limit]) {
+    /// is one [to be kept](crate::journal::is_kept); those of a client of its own under its [name](title).
+    pub fn keep(&mut self, limits: &[Limit], client: Option<&str>) {
         let mut known = BTreeSet::new();
         let limits = limits.iter().filter(|limit| !matches!(limit, Limit::Rate(_)));
         for (quota, limit) in self.quotas.iter_mut().zip(limits) {
             // Of two that are the same one is enough.
             if let Some(count) = is_kept(limit).filter(|_| known.insert(limit.to_string())) {
-                quota.keep(limit.to_string().into(), count);
+                quota.keep(title(limit, client).into(), count);
             }
         }
     }

@@ -112,7 +112,7 @@ impl Dispatcher {
         let mut shared = Shared { lane, shadow, state, notes, waiters, calls, armed: Instant::NEVER };
         let now = shared.now(clock);
         if let Some(state) = &shared.state {
-            let notes = state.restore(shared.lane.limits());
+            let notes = state.restore(&shared.lane.kept());
             shared.lane.restore(&notes, now);
         }
         Self { shared: Mutex::new(shared), bell: Arc::default(), holds: AtomicU64::new(0), clock, upstream }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::{Method, StatusCode, Uri};
 use sopan_core::cache::status::Forward;
 use sopan_core::headers::redact_url;
+use sopan_core::queue::ClientId;
 use sopan_core::retry::{Outcome, Verdict};
 
 use crate::refusal::Refusal;
@@ -20,6 +21,8 @@ pub struct Event<'a> {
     pub method: &'a Method,
     /// The request's target as the client sent it; show it redacted.
     pub uri: &'a Uri,
+    /// Whose it is.
+    pub client: ClientId,
     /// The status that the client got; none if it left before there was one.
     pub status: Option<StatusCode>,
     /// The reason of a refusal, if sopan answered by itself.
@@ -132,11 +135,25 @@ pub enum Attempted<'a> {
 
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, uri, status, refused, observed, cache, wait, attempts, upstream, total, bytes, whole } =
-            self;
+        let Self {
+            method,
+            uri,
+            client,
+            status,
+            refused,
+            observed,
+            cache,
+            wait,
+            attempts,
+            upstream,
+            total,
+            bytes,
+            whole,
+        } = self;
         f.debug_struct("Event")
             .field("method", method)
             .field("uri", &redact_url(&uri.to_string()))
+            .field("client", client)
             .field("status", status)
             .field("refused", refused)
             .field("observed", observed)

@@ -13,6 +13,7 @@ use sopan_core::headers::{Elsewhere, ForwardedPolicy, is_link, rewrite_links};
 use sopan_core::lane::shadow::Shadow;
 use sopan_core::lane::{Lane, Snapshot};
 use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, PolicyError, RetryPolicy};
+use sopan_core::queue::ClientId;
 use sopan_core::retry::Budget;
 use tokio::sync::Semaphore;
 
@@ -337,9 +338,9 @@ impl Upstream {
         }
     }
 
-    /// Who is told what became of its exchanges.
-    pub(crate) fn audience(&self) -> Audience<'_> {
-        Audience { clock: self.clock, observer: &*self.observer }
+    /// Who is told what became of exchanges of this client.
+    pub(crate) fn audience(&self, client: ClientId) -> Audience<'_> {
+        Audience { clock: self.clock, observer: &*self.observer, client }
     }
 
     pub(crate) fn next_arrival(&self) -> u64 {

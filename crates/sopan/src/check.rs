@@ -94,6 +94,7 @@ fn as_text(file: &str, loaded: &Loaded) -> String {
     let places = Places::of(loaded);
     let mut parts = vec![(String::new(), &loaded.program)];
     parts.extend(loaded.upstreams.iter().map(|(name, resolved)| (format!("upstreams.{name}"), resolved)));
+    parts.extend(loaded.clients.iter().map(|(name, resolved)| (format!("clients.{name}"), resolved)));
     let row = |(from, value): &(Origin, Value)| {
         (value.setting.path(), Printable(&value.shown()).to_string(), places.origin(*from, value))
     };
@@ -132,7 +133,9 @@ fn as_json(file: &str, loaded: &Loaded) -> Json {
         };
         Json::Object(resolved.values.iter().map(entry).collect::<Map<_, _>>())
     };
-    let upstreams: Map<_, _> = loaded.upstreams.iter().map(|(name, of)| (name.clone(), part(of))).collect();
+    let parts = |named: &[(String, Resolved)]| {
+        Json::Object(named.iter().map(|(name, of)| (name.clone(), part(of))).collect::<Map<_, _>>())
+    };
     let problem = |problem: &Problem| {
         let at = match &problem.place {
             Place::File(span) => Some(places.position(span.start)),
@@ -151,7 +154,8 @@ fn as_json(file: &str, loaded: &Loaded) -> Json {
     let mut told = json!({"file": file, "ok": loaded.serve.is_some(), "problems": problems});
     if loaded.serve.is_some() {
         told["settings"] = part(&loaded.program);
-        told["upstreams"] = Json::Object(upstreams);
+        told["upstreams"] = parts(&loaded.upstreams);
+        told["clients"] = parts(&loaded.clients);
     }
     told
 }

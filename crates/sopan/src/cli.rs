@@ -60,6 +60,9 @@ pub(crate) enum Command {
     /// Print the JSON Schema of settings files, for editors
     #[command(after_help = SCHEMA_EXAMPLE)]
     Schema,
+    /// Make keys for those who may use the proxy
+    #[command(after_help = KEYS_EXAMPLE)]
+    Keys(Keys),
     /// Get one URL politely and write the body to standard output
     #[command(after_help = FETCH_EXAMPLE)]
     #[command(after_long_help = format!("{FETCH_EXAMPLE}\n\n{FETCH_RULES}\n\n{DURATIONS} {SIZES}"))]
@@ -115,9 +118,11 @@ What --format json prints, to standard output in any case:
        \"line\": 12, \"column\": 15, \"message\": \"…\", \"help\": \"…\"}],
     \"settings\": {\"listen\": {\"value\": \"127.0.0.1:8000\", \"from\": \"default\"}, …},
     \"upstreams\": {
-      \"shop\": {\"retry.jitter\": {\"value\": \"0\", \"from\": \"sopan.yaml:12\"}, …}}
+      \"shop\": {\"retry.jitter\": {\"value\": \"0\", \"from\": \"sopan.yaml:12\"}, …}},
+    \"clients\": {
+      \"etl\": {\"weight\": {\"value\": \"2\", \"from\": \"sopan.yaml:20\"}, …}}
   }
-line, column and help are null where there is none. settings and upstreams are there \
+line, column and help are null where there is none. settings, upstreams and clients are there \
 only if the file can be used, and a value is a text as it was written, or a list of them.";
 
 const SCHEMA_EXAMPLE: &str = "\
@@ -125,6 +130,16 @@ Example:
   sopan schema > sopan.schema.json
       then begin sopan.yaml with this line, for editors that know it:
       # yaml-language-server: $schema=sopan.schema.json";
+
+const KEYS_EXAMPLE: &str = "\
+Example:
+  sopan keys new etl";
+
+const KEYS_NEW_EXAMPLE: &str = "\
+Example:
+  sopan keys new etl
+      a key for whoever runs `etl`, and the lines for the settings file;
+      it is kept nowhere, so it cannot be shown again";
 
 const FETCH_EXAMPLE: &str = "\
 Example:
@@ -216,6 +231,31 @@ pub(crate) struct Check {
     /// The settings file
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
+    /// What is printed: for people, or one JSON object
+    #[arg(long, value_name = "text|json", default_value = "text")]
+    pub(crate) format: String,
+}
+
+/// Commands of `sopan keys`.
+#[derive(Args)]
+pub(crate) struct Keys {
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key, print it once, and with it the line for the settings file
+    #[command(after_help = KEYS_NEW_EXAMPLE)]
+    New(KeysNew),
+}
+
+/// Flags of `sopan keys new`.
+#[derive(Args)]
+pub(crate) struct KeysNew {
+    /// Whose key it is, as logs and metrics will say
+    #[arg(value_name = "NAME", default_value = "my-client")]
+    pub(crate) name: String,
     /// What is printed: for people, or one JSON object
     #[arg(long, value_name = "text|json", default_value = "text")]
     pub(crate) format: String,
@@ -464,6 +504,8 @@ mod tests {
             CHECK_JSON,
             EXAMPLE_EXAMPLE,
             SCHEMA_EXAMPLE,
+            KEYS_EXAMPLE,
+            KEYS_NEW_EXAMPLE,
             FETCH_EXAMPLE,
             FETCH_RULES,
             EXPLAIN_EXAMPLE,

@@ -7,6 +7,7 @@
 //! | `check` | is a settings file right, and what does it say? |
 //! | `serve` | who connects, and what becomes of their requests? |
 //! | `admin` | what is going on? |
+//! | `keys` | what does a key look like, and by what is it known? |
 //! | `fetch` | what does this one URL say? |
 //! | `explain` | what would be done with such an answer? |
 //! | `fake` | how does it behave against a rate-limited API? |
@@ -25,6 +26,7 @@ mod demo;
 mod explain;
 mod fake;
 mod fetch;
+mod keys;
 mod log;
 mod man;
 mod serve;
@@ -58,6 +60,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
         cli::Command::Check(typed) => check(&typed),
         cli::Command::Example => told(print(config::example().as_bytes())),
         cli::Command::Schema => told(print(config::schema().as_bytes())),
+        cli::Command::Keys(cli::Keys { command: cli::KeysCommand::New(typed) }) => new_key(&typed),
         cli::Command::Fetch(typed) => fetch(&typed),
         cli::Command::Explain(typed) => explain(&typed),
         cli::Command::FakeApi(typed) => fake(&typed),
@@ -85,7 +88,8 @@ fn serve(typed: &cli::Serve) -> Result<(), u8> {
         WRONG_SETTINGS
     })?;
     let access_log = settings.access_log.then(|| log.access());
-    let metrics = admin::Metrics::new(names().map(str::to_owned), access_log);
+    let clients = settings.clients.iter().flat_map(|clients| &clients.clients).map(|client| client.name.clone());
+    let metrics = admin::Metrics::with_clients(names().map(str::to_owned), clients, access_log);
     serve::run(settings, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
 }
 
@@ -97,6 +101,11 @@ fn check(typed: &cli::Check) -> Result<(), u8> {
     }
     self::told(print(told.out.as_bytes()))?;
     if told.is_right { Ok(()) } else { Err(WRONG_SETTINGS) }
+}
+
+fn new_key(typed: &cli::KeysNew) -> Result<(), u8> {
+    let settings = config::new_key(typed).map_err(|wrong| refuse(&wrong))?;
+    told(keys::new(&settings).and_then(|text| print(text.as_bytes())))
 }
 
 fn fetch(typed: &cli::Fetch) -> Result<(), u8> {

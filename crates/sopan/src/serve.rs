@@ -6,6 +6,7 @@
 //! by the engine.
 
 mod answer;
+mod auth;
 mod client;
 mod connection;
 mod drain;
@@ -36,6 +37,10 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::log::Counted;
 use crate::{admin, config, version};
+use client::Clients;
+pub(crate) use client::number_of;
+#[cfg(test)]
+pub(crate) use client::of_key;
 use connection::Door;
 use drain::{Drain, Signals};
 use in_force::{InForce, limits_of};
@@ -115,7 +120,8 @@ async fn serve(
     tell(&settings, address, &upstreams);
     listening(address);
     let nowhere = Nowhere::new(clock, metrics.none());
-    let door = Arc::new(Door::new(&settings, upstreams.clone(), nowhere, clock, Arc::clone(&drain)));
+    let clients = Arc::new(Clients::new(&settings));
+    let door = Arc::new(Door::new(&settings, upstreams.clone(), clients, nowhere, clock, Arc::clone(&drain)));
     if let Some(admin) = admin {
         let end = drain.over();
         tokio::spawn(admin::serve(admin, metrics, end));
@@ -180,6 +186,20 @@ fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstre
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();
+    }
+    if let Some(clients) = &settings.clients {
+        tell_of_clients(clients);
+    }
+}
+
+/// Who may ask. What their keys are good for is told by `check`.
+fn tell_of_clients(config::Clients { fields, clients }: &config::Clients) {
+    let count = Counted(clients.len() as u64, "client");
+    tracing::info!(clients = clients.len(), "requests need a key, which {count} may have, as {fields}");
+    for config::Client { name, weight, limits, .. } in clients {
+        let limits: Vec<_> = limits.iter().map(ToString::to_string).collect();
+        let limits = if limits.is_empty() { "those of the upstream".to_owned() } else { limits.join(", ") };
+        tracing::info!(client = name, weight, limits, "client {name}: weight {weight}; limits {limits}");
     }
 }
 

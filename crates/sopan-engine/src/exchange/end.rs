@@ -121,7 +121,7 @@ impl Exchange<'_> {
 
     fn ended(&mut self, response: Response<Option<Bytes>>, lines: Option<Vec<u8>>, end: End) -> Answer {
         let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
-        let (to, method) = (self.upstream.audience(), self.head.method());
+        let (to, method) = (self.upstream.audience(self.client), self.head.method());
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
         self.story.ended(to, method, uri, bytes, true);
         Answer { response: response.map(AnswerBody::Full), lines, end, tunnel: None }
@@ -159,6 +159,7 @@ impl Exchange<'_> {
         let uri = std::mem::take(self.head.uri_mut());
         let told = Told {
             story: self.story.clone(),
+            client: self.client,
             method: std::mem::take(self.head.method_mut()),
             uri: self.original.take().map_or(uri, |original| *original),
         };
@@ -199,6 +200,6 @@ impl Drop for Exchange<'_> {
             self.upstream.observer.attempted(Attempted::Left);
         }
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
-        self.story.ended(self.upstream.audience(), self.head.method(), uri, 0, false);
+        self.story.ended(self.upstream.audience(self.client), self.head.method(), uri, 0, false);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use sopan_core::decimal::Decimal;
+use sopan_core::queue::ClientId;
 use sopan_core::time::Instant;
 
 use crate::clock::Clock;
@@ -35,23 +36,25 @@ enum Now {
     Asks(Instant),
 }
 
-/// Who is told a story, and the clock by which it ends.
+/// Who is told a story, whose it is, and the clock by which it ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Audience<'a> {
     pub(crate) clock: Clock,
     pub(crate) observer: &'a dyn Observer,
+    pub(crate) client: ClientId,
 }
 
 /// A story, and whose it is.
 pub(super) struct Told {
     pub(super) story: Story,
+    pub(super) client: ClientId,
     pub(super) method: Method,
     pub(super) uri: Uri,
 }
 
 impl Told {
     pub(super) fn ended(&mut self, upstream: &Upstream, bytes: u64, whole: bool) {
-        self.story.ended(upstream.audience(), &self.method, &self.uri, bytes, whole);
+        self.story.ended(upstream.audience(self.client), &self.method, &self.uri, bytes, whole);
     }
 }
 
@@ -159,6 +162,7 @@ impl Story {
         to.observer.ended(&Event {
             method,
             uri,
+            client: to.client,
             status: self.status,
             refused: self.refused,
             observed: self.observed.as_deref(),

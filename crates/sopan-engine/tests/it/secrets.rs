@@ -36,6 +36,7 @@ fn event() -> String {
     let event = Event {
         method: &method,
         uri: &uri,
+        client: ClientId(1),
         status: None,
         refused: None,
         observed: None,

@@ -110,6 +110,7 @@ impl Collector for Shown {
 
 #[cfg(test)]
 mod tests {
+    use sopan_core::queue::ClientId;
     use std::time::Duration;
 
     use http::{Method, StatusCode, Uri};
@@ -139,6 +140,7 @@ mod tests {
         metrics.observer(0).ended(&Event {
             method: &Method::GET,
             uri: &Uri::from_static("/orders"),
+            client: ClientId(1),
             status: Some(StatusCode::OK),
             refused: None,
             observed: Some(observed),

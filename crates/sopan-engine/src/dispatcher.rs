@@ -120,7 +120,7 @@ impl Dispatcher {
             Shared { lane, shadow, state, notes, waiters, calls, armed: Instant::NEVER, barred: (false, None) };
         let now = shared.now(clock);
         if let Some(state) = &shared.state {
-            let notes = state.restore(shared.lane.limits());
+            let notes = state.restore(&shared.lane.kept());
             shared.lane.restore(&notes, now);
         }
         let (shared, bars, holds) = (Mutex::new(shared), Notify::new(), AtomicU64::new(0));

@@ -281,6 +281,7 @@ impl Upstream {
         let shadow = observe.then(|| Box::new(Shadow::new(&lane, Breaker::new(breaker.clone()))));
         if observe {
             lane.limits.clear();
+            lane.clients.clear();
             breaker.on = false;
         }
         let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));

@@ -28,6 +28,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, anyhow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value as Json;
+use sopan_core::policy::ClientLimits;
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::exchange::Nowhere;
@@ -120,7 +121,7 @@ async fn serve(
         let known = state.as_ref().map(|state| state.upstream(&who));
         let observer = beside(metrics.observer(number), Some(number));
         let around = Surroundings { clock, observer, state: known, cache: cache.clone(), ..Surroundings::default() };
-        let (upstream, background) = Upstream::start(settings_of(served, &settings.upstreams), around)
+        let (upstream, background) = Upstream::start(settings_of(number, &settings), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
         metrics.watch(number, Arc::downgrade(&upstream), limits_of(served));
         upstreams.push(upstream);
@@ -212,11 +213,26 @@ fn outlive_full_files() -> std::io::Result<()> {
     signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
-/// An upstream's settings, and what is known of it at the door, beside `all` that are there.
-fn settings_of(served: &config::Served, all: &[config::Served]) -> Settings {
+/// The settings of the upstream of this number, and what is known of it at the door: what leads to others, and what clients
+/// keep to that may ask it.
+fn settings_of(number: usize, all: &config::Serve) -> Settings {
+    let served = &all.upstreams[number];
     let (name, mount) = (served.name.clone(), served.route.mount().to_owned());
-    let elsewhere = served.route.taken_by(all.iter().map(|other| &other.route));
-    Settings { name, mount, elsewhere, ..served.settings.clone() }
+    let elsewhere = served.route.taken_by(all.upstreams.iter().map(|other| &other.route));
+    let mut settings = Settings { name, mount, elsewhere, ..served.settings.clone() };
+    let clients = all.clients.iter().flat_map(|clients| &clients.clients).enumerate();
+    let limited = clients.filter(|(_, client)| {
+        let upstreams = client.access.upstreams.as_ref();
+        !client.limits.is_empty() && upstreams.is_none_or(|upstreams| upstreams.contains(&number))
+    });
+    settings.lane.clients = limited
+        .map(|(key, client)| ClientLimits {
+            client: client::of_key(key),
+            name: client.name.clone(),
+            limits: client.limits.clone(),
+        })
+        .collect();
+    settings
 }
 
 /// The first lines of the log.

@@ -5,7 +5,8 @@
 //! leaves hands over to the one that has waited longest, which goes on as its own client, with its own deadline. When an
 //! answer's head has come that others may have, they get on board: each is given a seat, as long as there are seats from
 //! the body's beginning, until the answer has landed in the store. One that is for nobody else sends them on their own, and
-//! is remembered for a while, since who comes next would wait in vain.
+//! is remembered for a while, since who comes next would wait in vain. One that may not be used unasked is for those alone who
+//! came before it was asked for; of the others one leads, and they follow that.
 //!
 //! What an answer is, whether it is for who asked, and what a seat is, is the exchange's business: equal requests are only
 //! those that may well be given the same answer.
@@ -123,10 +124,12 @@ struct Board<T> {
     /// Whether the answer is in the store, or will not come there.
     has_landed: bool,
     /// Who waits, the longest first.
-    waiting: BTreeMap<u64, Option<Waker>>,
+    waiting: BTreeMap<u32, Option<Waker>>,
+    /// Those before this number came before the request was sent.
+    sent_at: u32,
     /// What followers were told that have not heard it yet.
-    told: BTreeMap<u64, Told<T>>,
-    next: u64,
+    told: BTreeMap<u32, Told<T>>,
+    next: u32,
 }
 
 enum Phase<T> {
@@ -159,7 +162,7 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
         self: &Arc<Self>,
         key: K,
         asked: &Asked<'_>,
-        told_apart: &Selecting,
+        told_apart: Option<&Selecting>,
         sent: &Sent,
     ) -> Joined<K, T> {
         let course = Course { digest: self.digest(&key, asked, told_apart, sent), key };
@@ -181,7 +184,7 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     }
 
     /// Whether such a request goes by itself, since the last answer was for nobody else.
-    pub(crate) fn is_alone(&self, key: &K, asked: &Asked<'_>, told_apart: &Selecting, sent: &Sent) -> bool {
+    pub(crate) fn is_alone(&self, key: &K, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> bool {
         self.has_loner(self.digest(key, asked, told_apart, sent))
     }
 
@@ -223,7 +226,7 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     }
 
     /// A digest of the key and of what may choose another answer for it: whom it is for, what is asked of it.
-    fn digest(&self, key: &K, asked: &Asked<'_>, told_apart: &Selecting, sent: &Sent) -> u64 {
+    fn digest(&self, key: &K, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> u64 {
         let mut digest = Digest(self.hasher.hash_one(key));
         // Lengths and kinds first, so that nothing is taken for something else.
         let kinds = u64::from(asked.owner.is_some()) << 1 | u64::from(asked.method == Method::HEAD);
@@ -234,7 +237,7 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
         }
         // One that has come round must not wait for the answer to itself.
         let rounds = if asked.marks.has(Marks::VIA) { passes(asked.headers) } else { 0 };
-        let is_of_many = rounds == 0 && told_apart.fields.is_empty();
+        let is_of_many = rounds == 0 && told_apart.is_none();
         if !is_of_many || sent.ask.is_some() || asked.marks.has(Marks::DISTINCTIVE) {
             digest.add(self.particulars(asked, told_apart, sent));
             digest.add(rounds as u64);
@@ -243,9 +246,9 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
     }
 
     /// The same of what few requests have.
-    fn particulars(&self, asked: &Asked<'_>, told_apart: &Selecting, sent: &Sent) -> u64 {
+    fn particulars(&self, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        told_apart.fields.hash(&mut hasher);
+        told_apart.map(|told_apart| &told_apart.fields).hash(&mut hasher);
         match &sent.ask {
             Some(ask) => {
                 let missing = ask.missing.map(|span| (span.first, span.last));
@@ -282,8 +285,8 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
 
 impl<K, T> Flight<K, T> {
     fn new(course: Course<K>) -> Self {
-        let board =
-            Board { phase: Phase::Asking, has_landed: false, waiting: BTreeMap::new(), told: BTreeMap::new(), next: 0 };
+        let (waiting, told) = (BTreeMap::new(), BTreeMap::new());
+        let board = Board { phase: Phase::Asking, has_landed: false, waiting, sent_at: 0, told, next: 0 };
         Self { course, board: Mutex::new(board) }
     }
 
@@ -299,14 +302,15 @@ impl<K, T> Flight<K, T> {
 
 impl<T> Board<T> {
     /// The number of a newcomer that follows, if it can.
-    fn enter(&mut self) -> Option<u64> {
+    fn enter(&mut self) -> Option<u32> {
         let number = self.next;
+        let next = number.checked_add(1)?;
         match &self.phase {
             Phase::Asking => drop(self.waiting.insert(number, None)),
             Phase::Boarding(seats) => drop(self.told.insert(number, Told::Shared(seats()?))),
             Phase::Over => return None,
         }
-        self.next += 1;
+        self.next = next;
         Some(number)
     }
 }
@@ -338,6 +342,24 @@ impl<K: Eq + Hash + Clone, T> Leader<K, T> {
         if has_landed {
             self.flights.close(&self.flight);
         }
+    }
+
+    /// The request is about to be sent: who comes from now on comes after that.
+    pub(crate) fn sends(&self) {
+        let mut board = self.flight.board.lock();
+        board.sent_at = board.next;
+    }
+
+    /// There is an answer that those may have who came before it was asked for, each by a seat. Of the others one leads.
+    pub(crate) fn answers_those_before(self, seats: impl Fn() -> Option<T>) {
+        let mut board = self.flight.board.lock();
+        let sent_at = board.sent_at;
+        let later = board.waiting.split_off(&sent_at);
+        let before = std::mem::replace(&mut board.waiting, later);
+        board.told.extend(before.keys().map(|number| (*number, seats().map_or(Told::Alone, Told::Shared))));
+        drop(board);
+        before.into_values().flatten().for_each(Waker::wake);
+        // The drop hands over.
     }
 
     /// The store has what the others need.
@@ -405,7 +427,7 @@ impl<K: Eq + Hash + Clone, T> Drop for Landing<K, T> {
 pub(crate) struct Follower<K: Eq + Hash + Clone, T> {
     flights: Arc<Flights<K, T>>,
     flight: Arc<Flight<K, T>>,
-    number: u64,
+    number: u32,
 }
 
 impl<K: Eq + Hash + Clone, T> Follower<K, T> {

@@ -55,8 +55,8 @@ pub enum Revalidate {
     /// When it is not fresh any more, as RFC 9111 has it.
     #[default]
     Stale,
-    /// Each time it is used, if it can be asked about: for upstreams that do not count a 304, and where nothing may be out
-    /// of date.
+    /// Each time it is used, if it has a validator to ask about it with: for upstreams that do not count a 304. Without one a
+    /// request would cost as much as the first, so that such an answer is used while it is fresh, as ever.
     Always,
 }
 
@@ -111,8 +111,12 @@ impl CachePolicy {
         checks.finish()
     }
 
-    /// The rule for a path, if there is one: that of the longest beginning in whole segments.
-    pub fn rule(&self, path: &str) -> Option<PathTreatment> {
+    /// The rule for a target's path, if there is one: that of the longest beginning in whole segments.
+    pub fn rule(&self, target: &str) -> Option<PathTreatment> {
+        if self.paths.is_empty() {
+            return None;
+        }
+        let path = target.split_once('?').map_or(target, |(path, _)| path);
         self.paths.iter().filter(|rule| rule.is_for(path)).max_by_key(|rule| rule.path.len()).map(|rule| rule.treatment)
     }
 }

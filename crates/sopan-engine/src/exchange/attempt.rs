@@ -14,12 +14,16 @@ use crate::transport::{ConnectFailure, Lost, WireError, explain, failure, failur
 
 impl Exchange<'_> {
     /// Waits for a turn, sends, and waits for the answer's head.
-    // Not an `async fn`, as in `call`.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` keeps room for its arguments twice, beside all that wait"
+    )]
     pub(super) fn attempt(&mut self, next: Next) -> impl Future<Output = Attempt> + Send {
         async move {
             match self.turn(next).await {
                 Ok(()) => {}
                 Err(NoTurn::Stopped(stop)) => return Attempt::Stopped(Box::new(stop)),
+                Err(NoTurn::Superseded(failure)) => return Attempt::Superseded(Box::new((failure, next))),
                 Err(NoTurn::Unconnected(failure)) => {
                     self.story.attempts += 1;
                     self.unconnected();

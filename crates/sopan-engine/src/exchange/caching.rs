@@ -4,12 +4,13 @@
 //! in `sopan_core::cache`; here it is done. A fresh hit is answered on the spot, without a task, a wait or a token
 //! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on. The head is changed on its way to the upstream,
 //! and made again what the client sent when there is an answer to be held against it, by `own`. How an answer is made of what is stored is in `reuse`, what becomes
-//! of the upstream's in `settle`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
+//! of the upstream's in `settle`, when it is given rather than waited for in `standby`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
 
 pub(crate) mod background;
 mod own;
 mod reuse;
 mod settle;
+mod standby;
 mod untrue;
 mod whose;
 
@@ -27,9 +28,10 @@ use sopan_core::cache::status::{CacheStatus, Forward};
 use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{
     After, Ask, Asked, Failure, Lookup, Marks, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
-    after_response, lookup,
+    after_response, lookup, reuse_just_come,
 };
 use sopan_core::policy::{CachePolicy, PathTreatment};
+use sopan_core::time::Instant;
 
 use self::reuse::CACHE_STATUS;
 use super::turn::Stop;
@@ -39,9 +41,10 @@ use crate::coalesce::{Joined, Leader, Led};
 use crate::event::{Cached, Observed};
 use crate::exchange::flow::Reader;
 use crate::refusal::Refusal;
-use crate::store::{self, Entry, Epoch, Key, Sought};
+use crate::store::{self, Entry, Epoch, Key, Sought, Variant};
 use own::Own;
 pub(super) use settle::Unsettled;
+pub(super) use standby::Standby;
 
 /// How often a request looks anew because another has changed what is stored, before it goes on its own.
 const LOOKS_MAX: usize = 4;
@@ -54,7 +57,6 @@ pub(super) struct Caching {
     owner: Option<Owner>,
     has_body: bool,
     directives: RequestDirectives,
-    rule: Option<PathTreatment>,
     /// What the client has sent of that which the head has changed in; none while it is as the client sent it.
     own: Option<Own>,
     /// What was stored when that was looked at last.
@@ -69,7 +71,7 @@ pub(super) struct Caching {
     /// Whether an attempt was lost that the upstream may have acted on.
     is_in_doubt: bool,
     /// By what others were chosen that it has waited for in vain, and what it has there itself.
-    told_apart: Selecting,
+    told_apart: Option<Box<Selecting>>,
     /// Others wait for its answer.
     leader: Option<Leader<Key, Seat>>,
     /// Whether it waited for the answer of another.
@@ -78,14 +80,13 @@ pub(super) struct Caching {
 
 impl Caching {
     fn new(key: Key, asked: &Asked<'_>, epoch: Epoch, now: SystemTime) -> Self {
-        let Asked { marks, owner, has_body, directives, rule, .. } = *asked;
+        let Asked { marks, owner, has_body, directives, .. } = *asked;
         Self {
             key,
             marks,
             owner,
             has_body,
             directives,
-            rule,
             own: None,
             entry: None,
             sent: None,
@@ -93,7 +94,7 @@ impl Caching {
             epoch,
             is_out: false,
             is_in_doubt: false,
-            told_apart: Selecting::default(),
+            told_apart: None,
             leader: None,
             has_followed: false,
         }
@@ -103,6 +104,10 @@ impl Caching {
     fn after(&self, asked: &Asked<'_>, policy: &CachePolicy, received: Received<'_>) -> After {
         let Some(sent) = &self.sent else { return After::PassOn(NotStored::Bypass) };
         with_stored(self.entry.as_deref(), |stored| after_response(policy, asked, sent, stored, received))
+    }
+
+    fn told_apart(&self) -> Option<&Selecting> {
+        self.told_apart.as_deref()
     }
 
     /// Why it goes to the upstream.
@@ -117,9 +122,25 @@ impl Caching {
 }
 
 /// An answer that is coming, with its body from the beginning, for a request that asked the same.
-pub(crate) struct Seat {
-    stored: Arc<Stored>,
-    reader: Reader,
+pub(crate) enum Seat {
+    /// It is coming.
+    Coming {
+        stored: Arc<Stored>,
+        reader: Reader,
+        /// Whether that was asked for after the request came, so that it is for it also where it is to be asked for each time.
+        is_asked_for: bool,
+    },
+    /// It is in store, and the upstream was asked about it after the request came.
+    Confirmed(Arc<Variant>),
+}
+
+impl Seat {
+    fn stored(&self) -> &Stored {
+        match self {
+            Self::Coming { stored, .. } => stored,
+            Self::Confirmed(variant) => &variant.stored,
+        }
+    }
 }
 
 /// Shows the stored answers of an entry to who decides; hardly ever are there several.
@@ -175,17 +196,18 @@ impl Exchange<'_> {
         self.target_as_sent().path_and_query().map_or("/", PathAndQuery::as_str)
     }
 
-    /// Shows what the client asked to who decides.
-    fn with_asked<T>(&self, caching: &Caching, decide: impl FnOnce(&Asked<'_>) -> T) -> T {
-        let Caching { marks, owner, has_body, directives, rule, .. } = *caching;
-        let (method, target, headers) = (self.head.method(), self.target(), self.head.headers());
-        let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
-        decide(&Asked { method, target, host: &host, headers, marks, owner, has_body, directives, rule })
+    /// What holds for its path.
+    fn rule(&self) -> Option<PathTreatment> {
+        self.upstream.cache.as_ref()?.policy.rule(self.target())
     }
 
-    /// Whether others who ask the same may have an answer unasked, so that they need not go to the upstream too.
-    fn is_for_others(&self, caching: &Caching, policy: &CachePolicy, stored: &Stored, now: SystemTime) -> bool {
-        self.with_asked(caching, |asked| matches!(lookup(policy, asked, &[stored], now), Lookup::Reuse(_)))
+    /// Shows what the client asked to who decides.
+    fn with_asked<T>(&self, caching: &Caching, decide: impl FnOnce(&Asked<'_>) -> T) -> T {
+        let Caching { marks, owner, has_body, directives, .. } = *caching;
+        let (method, target, headers) = (self.head.method(), self.target(), self.head.headers());
+        let host = whose::in_lower_case(self.base().map_or(b"", HeaderValue::as_bytes));
+        let rule = self.rule();
+        decide(&Asked { method, target, host: &host, headers, marks, owner, has_body, directives, rule })
     }
 
     /// Whether it may have changed something at the upstream, which nobody has told.
@@ -197,8 +219,9 @@ impl Exchange<'_> {
     pub(super) fn has_to_wait(&self) -> bool {
         let (Some(cache), Some(caching)) = (&self.upstream.cache, &self.caching) else { return false };
         let Some(sent) = &caching.sent else { return true };
-        let is_alone =
-            || self.with_asked(caching, |asked| cache.flights.is_alone(&caching.key, asked, &caching.told_apart, sent));
+        let is_alone = || {
+            self.with_asked(caching, |asked| cache.flights.is_alone(&caching.key, asked, caching.told_apart(), sent))
+        };
         let goes_by_itself = self.upstream.observe || !sent.is_sharable || is_alone();
         caching.leader.is_none() && (cache.store.may_be_on_disk(&caching.key) || !goes_by_itself)
     }
@@ -207,8 +230,8 @@ impl Exchange<'_> {
     /// under way is waited for.
     pub(super) async fn before_sending(&mut self) -> Option<Answer> {
         let upstream = self.upstream;
-        let (cache, caching) = (upstream.cache.as_ref()?, self.caching.as_mut()?);
-        let entry = cache.store.load(&caching.key, &cache.policy, caching.rule).await;
+        let (cache, caching) = (upstream.cache.as_ref()?, self.caching.as_ref()?);
+        let entry = cache.store.load(&caching.key, &cache.policy, self.rule()).await;
         let is_known = match (&caching.entry, &entry) {
             (Some(known), Some(entry)) => Arc::ptr_eq(known, entry),
             (None, None) => caching.sent.is_some(),
@@ -223,7 +246,7 @@ impl Exchange<'_> {
         for _ in 0..LOOKS_MAX {
             let caching = self.caching.as_ref()?;
             let sent = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe)?;
-            let told_apart = &caching.told_apart;
+            let told_apart = caching.told_apart();
             let joined =
                 self.with_asked(caching, |asked| cache.flights.join(caching.key.clone(), asked, told_apart, sent));
             let caching = self.caching.as_mut()?;
@@ -233,18 +256,28 @@ impl Exchange<'_> {
                 Joined::Follow(follower) => {
                     caching.has_followed = true;
                     self.story.waits(upstream.clock.now());
-                    let led = follower.wait(self.deadline).await;
+                    let wait = follower.wait(self.deadline);
+                    let led = match self.standby(Instant::NEVER) {
+                        Some(standby) => standby.over(self, wait).await,
+                        None => Ok(wait.await),
+                    };
                     self.waited(true);
-                    led
+                    match led {
+                        Ok(led) => led,
+                        Err(failure) => match self.stale_instead(failure).await {
+                            Some(answer) => return Some(answer),
+                            None => continue,
+                        },
+                    }
                 }
             };
             match led {
                 Led::Shared(seat) => {
-                    let stored = Arc::clone(&seat.stored);
-                    if let Some(answer) = self.share(seat) {
+                    let is_told_apart = self.is_told_apart(seat.stored());
+                    if let Some(answer) = self.share(seat).await {
                         return Some(answer);
                     }
-                    if !self.is_told_apart(&stored) {
+                    if !is_told_apart {
                         return None;
                     }
                 }
@@ -270,13 +303,23 @@ impl Exchange<'_> {
     }
 
     /// Answers with what another request has brought, if it is for this one too.
-    fn share(&mut self, seat: Seat) -> Option<Answer> {
+    async fn share(&mut self, seat: Seat) -> Option<Answer> {
         let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let now = self.upstream.clock.wall();
-        let looked = self.with_asked(caching, |asked| lookup(&cache.policy, asked, &[&seat.stored], now));
-        let Lookup::Reuse(reuse) = looked else { return None };
-        let forward = caching.forward();
-        self.answer_from_seat(seat, &reuse, forward)
+        let (stored, now) = (seat.stored(), self.upstream.clock.wall());
+        let reuse = self.with_asked(caching, |asked| match (&seat, lookup(&cache.policy, asked, &[stored], now)) {
+            (_, Lookup::Reuse(reuse)) => Some(reuse),
+            (Seat::Coming { is_asked_for: false, .. }, _) => None,
+            (Seat::Coming { .. } | Seat::Confirmed(_), _) => reuse_just_come(asked, stored, now),
+        })?;
+        let (ttl, forward) = (Some(reuse.ttl), Some(caching.forward()));
+        let told = CacheStatus { forward, collapsed: true, ttl, ..CacheStatus::default() };
+        match seat {
+            Seat::Coming { stored, reader, .. } => self.answer_as_it_comes(&stored, reader, &reuse, &told),
+            Seat::Confirmed(variant) => {
+                let key = caching.key.clone();
+                self.answer_from(&key, &variant, &reuse, Cached::Coalesced, &told).await
+            }
+        }
     }
 
     /// Whether this answer was chosen by something in which the request differs, as was not known before: those that have
@@ -285,14 +328,14 @@ impl Exchange<'_> {
         let headers = self.head.headers();
         let Some(caching) = self.caching.as_mut().filter(|_| !stored.selecting.is_for(headers)) else { return false };
         let told_apart = Selecting::of(&stored.headers, headers);
-        let is_new = !told_apart.is_beyond_fields && told_apart != caching.told_apart;
-        caching.told_apart = told_apart;
+        let is_new = !told_apart.is_beyond_fields && caching.told_apart() != Some(&told_apart);
+        caching.told_apart = Some(Box::new(told_apart));
         is_new
     }
 
     async fn look_again(&mut self) -> Option<Answer> {
         let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let entry = cache.store.load(&caching.key, &cache.policy, caching.rule).await;
+        let entry = cache.store.load(&caching.key, &cache.policy, self.rule()).await;
         self.look_at(entry).await
     }
 
@@ -337,11 +380,12 @@ impl Exchange<'_> {
         if observe && matches!(looked, Lookup::Reuse(_)) {
             self.story.observed = Some(Box::new(Observed::from_store()));
         }
-        let Some(caching) = &mut self.caching else { return };
-        caching.entry = entry;
+        let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
+        let memory_max = cache.store.memory_body_max();
+        let is_joined = |ask: &Ask| entry.as_ref().is_some_and(|entry| is_joined(entry, ask, memory_max));
         caching.sent = match looked {
             Lookup::Send(send) if observe => Some(Send { ask: None, fallback: None, is_sharable: false, ..send }),
-            Lookup::Send(send) => Some(send),
+            Lookup::Send(send) => Some(Send { ask: send.ask.filter(|ask| is_joined(ask)), ..send }),
             Lookup::Unsatisfied if !observe => None,
             Lookup::Unsatisfied | Lookup::Reuse(_) => Some(Send {
                 forward: Forward::Bypass,
@@ -351,6 +395,7 @@ impl Exchange<'_> {
                 may_store: !caching.directives.no_store,
             }),
         };
+        caching.entry = entry;
     }
 
     /// Tells the client of an answer of the upstream that the cache does not look at why it had to be asked for.
@@ -371,6 +416,7 @@ impl Exchange<'_> {
     pub(super) fn note_sending(&mut self) {
         let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
         (caching.requested, caching.epoch) = (self.upstream.clock.wall(), cache.store.epoch());
+        caching.leader.iter().for_each(Leader::sends);
         caching.is_in_doubt |= caching.is_out;
         caching.is_out = true;
     }
@@ -420,15 +466,33 @@ impl Exchange<'_> {
         if let Some(leader) = leader {
             leader.failed();
         }
-        let (reuse, key, entry) = (reuse?, caching.key.clone(), caching.entry.clone()?);
+        let (key, entry) = (caching.key.clone(), caching.entry.clone());
+        let (Some(reuse), Some(entry)) = (reuse, entry) else { return self.has_no_fallback() };
         let told = CacheStatus {
             forward: Some(caching.forward()),
             ttl: Some(reuse.ttl),
             detail: reuse.stale,
             ..CacheStatus::default()
         };
-        self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await
+        match self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await {
+            Some(answer) => Some(answer),
+            None => self.has_no_fallback(),
+        }
     }
+
+    /// There is no answer in store for the failures of this request, or not any more.
+    fn has_no_fallback<T>(&mut self) -> Option<T> {
+        self.caching.as_mut()?.sent.as_mut()?.fallback = None;
+        None
+    }
+}
+
+/// Whether the rest of a part, where that is what is asked for, can be joined to it: only in memory, where both have to fit. To
+/// have all of it anew costs no more tokens.
+fn is_joined(entry: &Entry, ask: &Ask, memory_max: u64) -> bool {
+    let Some(missing) = ask.missing else { return true };
+    let held = entry.variants.get(ask.index).map(|part| &part.body);
+    matches!(held, Some(store::Body::Memory(held)) if held.len() as u64 + missing.length() <= memory_max)
 }
 
 /// Whether what is to be sent of an answer need not be read from a file first.

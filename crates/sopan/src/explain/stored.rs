@@ -80,7 +80,7 @@ fn no_lifetime(policy: &CachePolicy) -> String {
 }
 
 fn rule(answer: &Answer, policy: &CachePolicy) -> Option<PathTreatment> {
-    policy.rule(answer.target.split_once('?').map_or(&*answer.target, |(path, _)| path))
+    policy.rule(&answer.target)
 }
 
 fn kept_steps(kept: &Kept, answer: &Answer, policy: &CachePolicy) -> Vec<Step> {

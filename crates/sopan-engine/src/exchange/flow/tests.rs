@@ -514,7 +514,7 @@ async fn followers_get_on_board_whatever_becomes_of_their_leader() {
     };
     let forward = cache::status::Forward::UriMiss;
     let sent = cache::Send { forward, ask: None, fallback: None, is_sharable: true, may_store: true };
-    let join = || flights.join("/", &asked, &cache::vary::Selecting::default(), &sent);
+    let join = || flights.join("/", &asked, None, &sent);
     let Joined::Lead(leader) = join() else { panic!("it does not lead") };
     let follow = || {
         let Joined::Follow(follower) = join() else { panic!("it does not follow") };

@@ -123,9 +123,9 @@ impl Metrics {
         access_log: Option<AccessLog>,
     ) -> Arc<Self> {
         let clients = Arc::new(ByClient::new(clients));
-        let tally = |name: Arc<str>| Arc::new(Tally::new(name, Arc::clone(&clients), access_log.clone()));
-        let upstreams: Vec<_> = names.into_iter().map(|name| tally(name.into())).collect();
-        let none = tally(NO_UPSTREAM.into());
+        let tally = |name: String| Arc::new(Tally::new(name.into(), Arc::clone(&clients), access_log.clone()));
+        let upstreams: Vec<_> = names.into_iter().map(tally).collect();
+        let none = Arc::new(Tally::new(NO_UPSTREAM.into(), Arc::clone(&clients), access_log));
         let lanes = upstreams.iter().map(|tally| Shown { name: Arc::clone(&tally.upstream), lane: OnceLock::new() });
         let lanes: Arc<[_]> = lanes.collect();
         let mut registry = Registry::with_prefix("sopan");

@@ -11,7 +11,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::log::{Counted, Printable};
-use hidden::{shown, with_stars, without_secrets};
+use hidden::{shown, starred, without_secrets};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,7 +176,7 @@ impl Wrong {
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
         let mut shown = shown(&self.source.text);
         for span in self.problems.iter().filter_map(|problem| problem.hidden.as_ref()) {
-            shown = with_stars(&shown, span);
+            shown = starred(&shown, span);
         }
         let told = |problem: &Problem| self.one(problem, &shown, &renderer);
         let mut shown_first: Vec<_> = self.problems.iter().collect();

@@ -27,7 +27,7 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 /// With stars for what stands in these bytes, byte by byte.
-pub(super) fn with_stars(text: &str, span: &Range<usize>) -> String {
+pub(super) fn starred(text: &str, span: &Range<usize>) -> String {
     let star = |(at, c): (usize, char)| {
         let is_in = span.contains(&at) && !"\r\n".contains(c);
         std::iter::repeat_n(if is_in { '*' } else { c }, if is_in { c.len_utf8() } else { 1 })

@@ -4,10 +4,11 @@
 //! has to is for the [`State`](super::state::State) to say.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use sopan_core::time::Instant;
 
-use super::LAG_MAX;
+use super::{LAG_MAX, LAGS_MAX};
 
 #[derive(Default)]
 pub(super) struct Readers {
@@ -16,6 +17,8 @@ pub(super) struct Readers {
     positions: BTreeMap<u64, usize>,
     last: u64,
     lag: Option<Lag>,
+    /// How long the first has waited for others before that.
+    waited: Duration,
 }
 
 pub(super) struct Seat {
@@ -27,6 +30,7 @@ pub(super) struct Seat {
 /// The first reader waits for those that are not where it is.
 struct Lag {
     mark: u64,
+    since: Instant,
     until: Instant,
 }
 
@@ -81,14 +85,22 @@ impl Readers {
     /// Until when the first, which is at `front`, waits for the others.
     pub(super) fn waits_until(&mut self, front: u64, now: Instant) -> Instant {
         let slowest = self.slowest().unwrap_or(front);
-        let begins = || Lag { mark: front, until: now.after(LAG_MAX) };
-        let lag = self.lag.take().filter(|lag| slowest < lag.mark).unwrap_or_else(begins);
-        self.lag.insert(lag).until
+        self.catch_up(slowest, now);
+        let patience = LAGS_MAX.saturating_sub(self.waited).min(LAG_MAX);
+        self.lag.get_or_insert(Lag { mark: front, since: now, until: now.after(patience) }).until
+    }
+
+    /// Ends the wait for those behind the mark, if nobody is there any more.
+    pub(super) fn catch_up(&mut self, slowest: u64, now: Instant) {
+        if let Some(lag) = self.lag.take_if(|lag| lag.mark <= slowest) {
+            self.waited += now.since(lag.since);
+        }
     }
 
     /// Cuts off those for which the first has waited long enough.
     pub(super) fn cut_off(&mut self, now: Instant) {
-        let Some(Lag { mark, .. }) = self.lag.take_if(|lag| lag.until <= now) else { return };
+        let Some(Lag { mark, since, .. }) = self.lag.take_if(|lag| lag.until <= now) else { return };
+        self.waited += now.since(since);
         for seat in self.seats.values_mut().filter(|seat| seat.at < mark) {
             seat.is_cut = true;
         }

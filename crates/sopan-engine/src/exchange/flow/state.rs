@@ -298,7 +298,11 @@ impl State {
 
     /// Until when the first reader waits for others, if it must.
     pub(super) fn held_back_until(&mut self, now: Instant) -> Option<Instant> {
-        if self.is_held_back() { Some(self.readers.waits_until(self.front, now)) } else { None }
+        if self.is_held_back() {
+            return Some(self.readers.waits_until(self.front, now));
+        }
+        self.readers.catch_up(self.slowest(), now);
+        None
     }
 
     /// Cuts off those for which the first has waited long enough.

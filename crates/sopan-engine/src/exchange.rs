@@ -555,6 +555,6 @@ mod tests {
         let inbound =
             Inbound { request: Request::new(Source::Empty), client: ClientId(1), weight: 1, interims: None, hop };
         let size = size_of_val(&call(&upstream, inbound));
-        assert!(size <= 1168, "{size} bytes");
+        assert!(size <= 1184, "{size} bytes");
     }
 }

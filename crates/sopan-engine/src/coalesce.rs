@@ -5,7 +5,8 @@
 //! leaves hands over to the one that has waited longest, which goes on as its own client, with its own deadline. When an
 //! answer's head has come that others may have, they get on board: each is given a seat, as long as there are seats from
 //! the body's beginning, until the answer has landed in the store. One that is for nobody else sends them on their own, and
-//! is remembered for a while, since who comes next would wait in vain.
+//! is remembered for a while, since who comes next would wait in vain. One that may not be used unasked is for those alone who
+//! came before it was asked for; of the others one leads, and they follow that.
 //!
 //! What an answer is, whether it is for who asked, and what a seat is, is the exchange's business: equal requests are only
 //! those that may well be given the same answer.
@@ -124,6 +125,8 @@ struct Board<T> {
     has_landed: bool,
     /// Who waits, the longest first.
     waiting: BTreeMap<u32, Option<Waker>>,
+    /// Those before this number came before the request was sent.
+    sent_at: u32,
     /// What followers were told that have not heard it yet.
     told: BTreeMap<u32, Told<T>>,
     next: u32,
@@ -282,8 +285,8 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
 
 impl<K, T> Flight<K, T> {
     fn new(course: Course<K>) -> Self {
-        let board =
-            Board { phase: Phase::Asking, has_landed: false, waiting: BTreeMap::new(), told: BTreeMap::new(), next: 0 };
+        let (waiting, told) = (BTreeMap::new(), BTreeMap::new());
+        let board = Board { phase: Phase::Asking, has_landed: false, waiting, sent_at: 0, told, next: 0 };
         Self { course, board: Mutex::new(board) }
     }
 
@@ -339,6 +342,24 @@ impl<K: Eq + Hash + Clone, T> Leader<K, T> {
         if has_landed {
             self.flights.close(&self.flight);
         }
+    }
+
+    /// The request is about to be sent: who comes from now on comes after that.
+    pub(crate) fn sends(&self) {
+        let mut board = self.flight.board.lock();
+        board.sent_at = board.next;
+    }
+
+    /// There is an answer that those may have who came before it was asked for, each by a seat. Of the others one leads.
+    pub(crate) fn answers_those_before(self, seats: impl Fn() -> Option<T>) {
+        let mut board = self.flight.board.lock();
+        let sent_at = board.sent_at;
+        let later = board.waiting.split_off(&sent_at);
+        let before = std::mem::replace(&mut board.waiting, later);
+        board.told.extend(before.keys().map(|number| (*number, seats().map_or(Told::Alone, Told::Shared))));
+        drop(board);
+        before.into_values().flatten().for_each(Waker::wake);
+        // The drop hands over.
     }
 
     /// The store has what the others need.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri};
-use sopan_core::cache::status::Forward;
+use sopan_core::cache::status::{Detail, Forward};
 use sopan_core::headers::redact_url;
 use sopan_core::queue::ClientId;
 use sopan_core::retry::{Outcome, Verdict};
@@ -31,6 +31,8 @@ pub struct Event<'a> {
     pub observed: Option<&'a Observed>,
     /// What the cache did, where there is one.
     pub cache: Option<Cached>,
+    /// Why it did not store the answer, or gave it though it is stale.
+    pub cache_detail: Option<Detail>,
     /// How long it waited: for turns, and before retries.
     pub wait: Duration,
     /// Attempts, those included that failed to connect.
@@ -143,6 +145,7 @@ impl fmt::Debug for Event<'_> {
             refused,
             observed,
             cache,
+            cache_detail,
             wait,
             attempts,
             upstream,
@@ -158,6 +161,7 @@ impl fmt::Debug for Event<'_> {
             .field("refused", refused)
             .field("observed", observed)
             .field("cache", cache)
+            .field("cache_detail", cache_detail)
             .field("wait", wait)
             .field("attempts", attempts)
             .field("upstream", upstream)

@@ -41,6 +41,6 @@ pub use sopan_core::hints::parse_retry_after;
 pub use sopan_core::policy::RetryPolicy;
 pub use sopan_core::retry::backoff_delay;
 pub use state::{StateError, StateFile, StateHandle};
-pub use store::{Cache, CacheError, CacheSettings, DiskSettings, DiskUsage, Purge, Purged, Usage};
+pub use store::{Cache, CacheError, CacheSettings, DiskSettings, DiskState, DiskUsage, Purge, Purged, Usage};
 pub use transport::{ClientCertificate, Dial, Io, Roots, Stream, Target, TargetError, TlsError, WireError};
 pub use upstream::{Settings, SetupError, Surroundings, Upstream};

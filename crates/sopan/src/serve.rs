@@ -31,7 +31,7 @@ use sopan_core::policy::ClientLimits;
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::exchange::Nowhere;
-use sopan_engine::{Cache, CacheSettings, DiskSettings, Settings, StateFile, Surroundings, Upstream};
+use sopan_engine::{Cache, CacheSettings, DiskSettings, DiskUsage, Settings, StateFile, Surroundings, Upstream};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
@@ -88,6 +88,9 @@ async fn serve(
     mut signals: Signals,
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
+    for config::Warned { setting, place, line } in &settings.warnings {
+        tracing::warn!(setting, place, "{line}");
+    }
     raise_open_files();
     outlive_full_files().context("signals cannot be listened to")?;
     let listener = bind(settings.listen).map_err(|error| cannot_listen("--listen", settings.listen, &error))?;
@@ -97,6 +100,9 @@ async fn serve(
     let clock = Clock::system();
     let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
     let cache = open_cache(&settings)?;
+    // Before anything is changed.
+    let found = cache.as_ref().and_then(|cache| cache.usage().disk);
+    cache.iter().for_each(|cache| metrics.watch_cache(cache));
     let (mut upstreams, mut backgrounds) = (Vec::new(), Vec::new());
     for (number, served) in settings.upstreams.iter().enumerate() {
         // Under the same name there may have been another API.
@@ -118,7 +124,7 @@ async fn serve(
     }
     let drain = Arc::<Drain>::default();
     let address = listener.local_addr()?;
-    tell(&settings, address, &upstreams);
+    tell(&settings, address, found, &upstreams);
     listening(address);
     let nowhere = Nowhere::new(clock, metrics.none());
     let clients = Arc::new(Clients::new(&settings));
@@ -192,13 +198,25 @@ fn settings_of(number: usize, all: &config::Serve) -> Settings {
 }
 
 /// The first lines of the log.
-fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstream>]) {
+fn tell(settings: &config::Serve, listening: SocketAddr, found: Option<DiskUsage>, upstreams: &[Arc<Upstream>]) {
     let listen = format!("http://{listening}");
     let admin = settings.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}"));
     let is_cached = settings.upstreams.iter().any(|served| served.settings.cache.is_some());
     let store = is_cached.then(|| settings.store.to_string());
     let cache = store.as_ref().map_or_else(String::new, |store| format!("; cache {store}"));
-    tracing::info!(listen, admin, store, version = version::short(), "listening on {listen}; admin {admin}{cache}");
+    let (stored, stored_bytes) = found.map(|found| (found.answers, found.bytes)).unzip();
+    let there = found.map_or_else(String::new, |found| {
+        format!(", which has {} ({})", Counted(found.answers, "answer"), Counted(found.bytes, "byte"))
+    });
+    tracing::info!(
+        listen,
+        admin,
+        store,
+        stored,
+        stored_bytes,
+        version = version::short(),
+        "listening on {listen}; admin {admin}{cache}{there}"
+    );
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();

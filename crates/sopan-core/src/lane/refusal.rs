@@ -67,12 +67,7 @@ pub enum Cause {
 impl Lane {
     /// Why a request that cannot go at once is turned away, if it is.
     pub(super) fn refusal(&self, entry: &Entry, visit: Visit, now: Instant) -> Option<Refusal> {
-        let next_probe = match self.breaker.state(now) {
-            State::Closed => None,
-            State::Open { until } => Some(until),
-            State::HalfOpen { free } => (free == 0).then_some(now),
-        };
-        if let Some(until) = next_probe {
+        if let Some(until) = self.next_probe(now) {
             let stays = visit == Visit::Again && entry.deadline.is_none_or(|deadline| deadline > until);
             if !stays {
                 return Some(Refusal::BreakerOpen { retry_after: seconds(until.until(now)) });
@@ -100,6 +95,25 @@ impl Lane {
             return Some(Refusal::WaitedTooLong { cause, retry_after: seconds(late) });
         }
         Some(Refusal::WaitTooLong { predicted: predicted.until(now), allowed, cause, retry_after: seconds(late) })
+    }
+
+    /// Why whoever comes now gets no turn until `deadline`, however short the queue is, if so: because of the breaker, or of a
+    /// hold.
+    pub fn bar(&self, deadline: Option<Instant>, now: Instant) -> Option<Cause> {
+        let outlasts = |hold: Instant| hold > now && deadline.is_some_and(|deadline| hold > deadline);
+        match self.next_probe(now) {
+            Some(_) => Some(Cause::Breaker),
+            None => self.hold.is_some_and(outlasts).then_some(Cause::Hold),
+        }
+    }
+
+    /// When the breaker lets somebody through again, or has to be asked again, if it lets nobody now.
+    fn next_probe(&self, now: Instant) -> Option<Instant> {
+        match self.breaker.state(now) {
+            State::Closed => None,
+            State::Open { until } => Some(until),
+            State::HalfOpen { free } => (free == 0).then_some(now),
+        }
     }
 
     /// Turns away those whose deadline has passed, and those whose deadline comes before an open breaker's next probe.

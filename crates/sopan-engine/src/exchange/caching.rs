@@ -4,12 +4,13 @@
 //! in `sopan_core::cache`; here it is done. A fresh hit is answered on the spot, without a task, a wait or a token
 //! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on. The head is changed on its way to the upstream,
 //! and made again what the client sent when there is an answer to be held against it, by `own`. How an answer is made of what is stored is in `reuse`, what becomes
-//! of the upstream's in `settle`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
+//! of the upstream's in `settle`, when it is given rather than waited for in `standby`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
 
 pub(crate) mod background;
 mod own;
 mod reuse;
 mod settle;
+mod standby;
 mod untrue;
 mod whose;
 
@@ -27,9 +28,10 @@ use sopan_core::cache::status::{CacheStatus, Forward};
 use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{
     After, Ask, Asked, Failure, Lookup, Marks, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
-    after_response, lookup,
+    after_response, lookup, reuse_just_come,
 };
 use sopan_core::policy::{CachePolicy, PathTreatment};
+use sopan_core::time::Instant;
 
 use self::reuse::CACHE_STATUS;
 use super::turn::Stop;
@@ -39,9 +41,10 @@ use crate::coalesce::{Joined, Leader, Led};
 use crate::event::{Cached, Observed};
 use crate::exchange::flow::Reader;
 use crate::refusal::Refusal;
-use crate::store::{self, Entry, Epoch, Key, Sought};
+use crate::store::{self, Entry, Epoch, Key, Sought, Variant};
 use own::Own;
 pub(super) use settle::Unsettled;
+pub(super) use standby::Standby;
 
 /// How often a request looks anew because another has changed what is stored, before it goes on its own.
 const LOOKS_MAX: usize = 4;
@@ -119,9 +122,25 @@ impl Caching {
 }
 
 /// An answer that is coming, with its body from the beginning, for a request that asked the same.
-pub(crate) struct Seat {
-    stored: Arc<Stored>,
-    reader: Reader,
+pub(crate) enum Seat {
+    /// It is coming.
+    Coming {
+        stored: Arc<Stored>,
+        reader: Reader,
+        /// Whether that was asked for after the request came, so that it is for it also where it is to be asked for each time.
+        is_asked_for: bool,
+    },
+    /// It is in store, and the upstream was asked about it after the request came.
+    Confirmed(Arc<Variant>),
+}
+
+impl Seat {
+    fn stored(&self) -> &Stored {
+        match self {
+            Self::Coming { stored, .. } => stored,
+            Self::Confirmed(variant) => &variant.stored,
+        }
+    }
 }
 
 /// Shows the stored answers of an entry to who decides; hardly ever are there several.
@@ -191,11 +210,6 @@ impl Exchange<'_> {
         decide(&Asked { method, target, host: &host, headers, marks, owner, has_body, directives, rule })
     }
 
-    /// Whether others who ask the same may have an answer unasked, so that they need not go to the upstream too.
-    fn is_for_others(&self, caching: &Caching, policy: &CachePolicy, stored: &Stored, now: SystemTime) -> bool {
-        self.with_asked(caching, |asked| matches!(lookup(policy, asked, &[stored], now), Lookup::Reuse(_)))
-    }
-
     /// Whether it may have changed something at the upstream, which nobody has told.
     fn may_have_written(&self, caching: &Caching) -> bool {
         (caching.is_out || caching.is_in_doubt) && invalidates(self.head.method(), StatusCode::OK)
@@ -242,18 +256,28 @@ impl Exchange<'_> {
                 Joined::Follow(follower) => {
                     caching.has_followed = true;
                     self.story.waits(upstream.clock.now());
-                    let led = follower.wait(self.deadline).await;
+                    let wait = follower.wait(self.deadline);
+                    let led = match self.standby(Instant::NEVER) {
+                        Some(standby) => standby.over(self, wait).await,
+                        None => Ok(wait.await),
+                    };
                     self.waited(true);
-                    led
+                    match led {
+                        Ok(led) => led,
+                        Err(failure) => match self.stale_instead(failure).await {
+                            Some(answer) => return Some(answer),
+                            None => continue,
+                        },
+                    }
                 }
             };
             match led {
                 Led::Shared(seat) => {
-                    let stored = Arc::clone(&seat.stored);
-                    if let Some(answer) = self.share(seat) {
+                    let is_told_apart = self.is_told_apart(seat.stored());
+                    if let Some(answer) = self.share(seat).await {
                         return Some(answer);
                     }
-                    if !self.is_told_apart(&stored) {
+                    if !is_told_apart {
                         return None;
                     }
                 }
@@ -279,13 +303,23 @@ impl Exchange<'_> {
     }
 
     /// Answers with what another request has brought, if it is for this one too.
-    fn share(&mut self, seat: Seat) -> Option<Answer> {
+    async fn share(&mut self, seat: Seat) -> Option<Answer> {
         let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let now = self.upstream.clock.wall();
-        let looked = self.with_asked(caching, |asked| lookup(&cache.policy, asked, &[&seat.stored], now));
-        let Lookup::Reuse(reuse) = looked else { return None };
-        let forward = caching.forward();
-        self.answer_from_seat(seat, &reuse, forward)
+        let (stored, now) = (seat.stored(), self.upstream.clock.wall());
+        let reuse = self.with_asked(caching, |asked| match (&seat, lookup(&cache.policy, asked, &[stored], now)) {
+            (_, Lookup::Reuse(reuse)) => Some(reuse),
+            (Seat::Coming { is_asked_for: false, .. }, _) => None,
+            (Seat::Coming { .. } | Seat::Confirmed(_), _) => reuse_just_come(asked, stored, now),
+        })?;
+        let (ttl, forward) = (Some(reuse.ttl), Some(caching.forward()));
+        let told = CacheStatus { forward, collapsed: true, ttl, ..CacheStatus::default() };
+        match seat {
+            Seat::Coming { stored, reader, .. } => self.answer_as_it_comes(&stored, reader, &reuse, &told),
+            Seat::Confirmed(variant) => {
+                let key = caching.key.clone();
+                self.answer_from(&key, &variant, &reuse, Cached::Coalesced, &told).await
+            }
+        }
     }
 
     /// Whether this answer was chosen by something in which the request differs, as was not known before: those that have
@@ -346,11 +380,12 @@ impl Exchange<'_> {
         if observe && matches!(looked, Lookup::Reuse(_)) {
             self.story.observed = Some(Box::new(Observed::from_store()));
         }
-        let Some(caching) = &mut self.caching else { return };
-        caching.entry = entry;
+        let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
+        let memory_max = cache.store.memory_body_max();
+        let is_joined = |ask: &Ask| entry.as_ref().is_some_and(|entry| is_joined(entry, ask, memory_max));
         caching.sent = match looked {
             Lookup::Send(send) if observe => Some(Send { ask: None, fallback: None, is_sharable: false, ..send }),
-            Lookup::Send(send) => Some(send),
+            Lookup::Send(send) => Some(Send { ask: send.ask.filter(|ask| is_joined(ask)), ..send }),
             Lookup::Unsatisfied if !observe => None,
             Lookup::Unsatisfied | Lookup::Reuse(_) => Some(Send {
                 forward: Forward::Bypass,
@@ -360,6 +395,7 @@ impl Exchange<'_> {
                 may_store: !caching.directives.no_store,
             }),
         };
+        caching.entry = entry;
     }
 
     /// Tells the client of an answer of the upstream that the cache does not look at why it had to be asked for.
@@ -380,6 +416,7 @@ impl Exchange<'_> {
     pub(super) fn note_sending(&mut self) {
         let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
         (caching.requested, caching.epoch) = (self.upstream.clock.wall(), cache.store.epoch());
+        caching.leader.iter().for_each(Leader::sends);
         caching.is_in_doubt |= caching.is_out;
         caching.is_out = true;
     }
@@ -429,15 +466,33 @@ impl Exchange<'_> {
         if let Some(leader) = leader {
             leader.failed();
         }
-        let (reuse, key, entry) = (reuse?, caching.key.clone(), caching.entry.clone()?);
+        let (key, entry) = (caching.key.clone(), caching.entry.clone());
+        let (Some(reuse), Some(entry)) = (reuse, entry) else { return self.has_no_fallback() };
         let told = CacheStatus {
             forward: Some(caching.forward()),
             ttl: Some(reuse.ttl),
             detail: reuse.stale,
             ..CacheStatus::default()
         };
-        self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await
+        match self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await {
+            Some(answer) => Some(answer),
+            None => self.has_no_fallback(),
+        }
     }
+
+    /// There is no answer in store for the failures of this request, or not any more.
+    fn has_no_fallback<T>(&mut self) -> Option<T> {
+        self.caching.as_mut()?.sent.as_mut()?.fallback = None;
+        None
+    }
+}
+
+/// Whether the rest of a part, where that is what is asked for, can be joined to it: only in memory, where both have to fit. To
+/// have all of it anew costs no more tokens.
+fn is_joined(entry: &Entry, ask: &Ask, memory_max: u64) -> bool {
+    let Some(missing) = ask.missing else { return true };
+    let held = entry.variants.get(ask.index).map(|part| &part.body);
+    matches!(held, Some(store::Body::Memory(held)) if held.len() as u64 + missing.length() <= memory_max)
 }
 
 /// Whether what is to be sent of an answer need not be read from a file first.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
+use sopan_core::cache::status::Detail;
 use sopan_core::decimal::Decimal;
 use sopan_core::queue::ClientId;
 use sopan_core::time::Instant;
@@ -21,9 +22,10 @@ pub(super) struct Story {
     pub(super) refused: Option<&'static str>,
     pub(super) observed: Option<Box<Observed>>,
     pub(super) cache: Option<Cached>,
+    pub(super) cache_detail: Option<Detail>,
     now: Now,
     status: Option<StatusCode>,
-    is_told: bool,
+    telling: Telling,
 }
 
 /// What goes on.
@@ -34,6 +36,16 @@ enum Now {
     Waits(Instant),
     /// The request was sent then, and its answer is waited for.
     Asks(Instant),
+}
+
+/// Whether the observer is to be told of the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    Due,
+    /// It has been, or another sees to it.
+    Done,
+    /// No client asks, only the store.
+    Never,
 }
 
 /// Who is told a story, whose it is, and the clock by which it ends.
@@ -73,9 +85,10 @@ impl Story {
             refused: None,
             observed: None,
             cache: None,
+            cache_detail: None,
             now: Now::Between,
             status: None,
-            is_told: false,
+            telling: Telling::Due,
         }
     }
 
@@ -113,7 +126,17 @@ impl Story {
 
     /// The observer is told by another, when the answer has been passed on.
     pub(super) fn is_told_later(&mut self) {
-        self.is_told = true;
+        self.telling = Telling::Done;
+    }
+
+    /// No client asks, only the store, and it is counted as an attempt alone.
+    pub(super) fn is_of_nobody(&mut self) {
+        self.telling = Telling::Never;
+    }
+
+    /// Whether no client waits for the answer.
+    pub(super) fn is_nobodys(&self) -> bool {
+        self.telling == Telling::Never
     }
 
     /// The status that the client gets.
@@ -153,9 +176,10 @@ impl Story {
 
     /// Tells the observer, once.
     pub(super) fn ended(&mut self, to: Audience<'_>, method: &Method, uri: &Uri, bytes: u64, whole: bool) {
-        if std::mem::replace(&mut self.is_told, true) {
+        if self.telling != Telling::Due {
             return;
         }
+        self.telling = Telling::Done;
         // A client that has left ends what was under way.
         self.waited(to.clock);
         self.heard(to.clock);
@@ -167,6 +191,7 @@ impl Story {
             refused: self.refused,
             observed: self.observed.as_deref(),
             cache: self.cache,
+            cache_detail: self.cache_detail,
             wait: self.wait,
             attempts: self.attempts,
             upstream: self.upstream,

@@ -4,6 +4,7 @@
 //! What `sopan_core::cache` decides of a request is held to tables of its own; here is seen what the engine makes of it.
 
 mod ages;
+mod better;
 mod bodies;
 mod chosen;
 mod confirmed;

@@ -18,7 +18,7 @@ use super::draft::{Program, Treatment};
 use super::file::{File, Named};
 use super::flags::Typed;
 use super::layer::Layer;
-use super::problem::{Place, Problem, Wrong};
+use super::problem::{Place, Problem, Warned, Wrong};
 use super::read::show_size;
 use super::resolve::{Resolved, Taken, is_of_upstream};
 use super::route::Route;
@@ -54,6 +54,8 @@ pub(crate) struct Serve {
     /// Whether every exchange is logged.
     pub(crate) access_log: bool,
     pub(crate) log: Format,
+    /// What of all this may not be meant so.
+    pub(crate) warnings: Vec<Warned>,
 }
 
 /// Where answers are stored, those of all upstreams together.
@@ -141,9 +143,12 @@ pub(crate) struct Loaded {
 /// Everything that is wrong with it.
 pub(crate) fn serve(config: Option<&str>, typed: &Typed) -> Result<Serve, Wrong> {
     let Loaded { mut wrong, serve, .. } = load(config, typed);
-    // What may not be meant so is told by `check`.
-    wrong.problems.retain(|problem| problem.severity == super::problem::Severity::Error);
-    serve.ok_or(wrong)
+    let Some(serve) = serve else {
+        // What may not be meant so can be told when it is mended.
+        wrong.problems.retain(|problem| problem.severity == super::problem::Severity::Error);
+        return Err(wrong);
+    };
+    Ok(Serve { warnings: wrong.warnings(), ..serve })
 }
 
 /// Reads, resolves and checks everything.
@@ -268,6 +273,7 @@ fn made(program: Program, served: Vec<(String, Place, Treatment)>, clients: Opti
         },
         access_log: program.access_log,
         log: program.log,
+        warnings: Vec::new(),
     }
 }
 

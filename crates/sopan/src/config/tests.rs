@@ -149,7 +149,7 @@ const SERVE: &[Effect<Serve>] = &[
     ("--revalidate", "always", |s| cache(s).revalidate == Revalidate::Always),
     ("--stale-if-error", "1h", |c| cache(c).stale_if_error == s(3600)),
     ("--stale-max", "0", |s| cache(s).stale_max.is_zero()),
-    ("--cache-entry-max", "1MiB", |s| cache(s).entry_bytes_max == 1 << 20),
+    ("--cache-entry-bytes-max", "1MiB", |s| cache(s).entry_bytes_max == 1 << 20),
     ("--cache-path", "/v2/live bypass", |s| cache(s).paths == ["/v2/live bypass".parse().unwrap()]),
     ("--cache-size", "64MiB", |s| s.store == Store { memory_bytes: 64 << 20, disk: None }),
     ("--cache-dir", "a/b", |s| s.store == Store { memory_bytes: 256 << 20, disk: Some(("a/b".into(), 1 << 30)) }),
@@ -526,7 +526,7 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
         "",
     ),
     ("--stale-max", "none", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
-    ("--cache-entry-max", "0", "0 is not allowed; allowed is 1 or more", ""),
+    ("--cache-entry-bytes-max", "0", "0 is not allowed; allowed is 1 or more", ""),
     (
         "--cache-path",
         "/x off",

@@ -181,9 +181,8 @@ impl<'a> Wire<'a> {
     /// The upstream that takes a request of this client, if that may ask it.
     fn route(&self, client: Option<usize>, request: &Parts) -> Result<&'a Behind, Astray> {
         let behind = self.door.route(request).ok_or(Astray::NoRoute)?;
-        match (self.door.auth(), client) {
-            (Some(auth), Some(client)) => auth.may(client, behind.number, request).map_err(Astray::Barred)?,
-            (Some(_), None) | (None, _) => {}
+        if let Some((auth, client)) = self.door.auth().zip(client) {
+            auth.may(client, behind.number, request).map_err(Astray::Barred)?;
         }
         Ok(behind)
     }

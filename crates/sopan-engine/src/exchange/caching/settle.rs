@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LOCATION, VARY};
@@ -9,14 +10,16 @@ use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use sopan_core::cache::invalidate::invalidates;
 use sopan_core::cache::range::{Span, part_of_answer};
 use sopan_core::cache::status::{CacheStatus, Detail};
-use sopan_core::cache::{After, Extent, NotStored, Received, Reuse, Stored, Times};
+use sopan_core::cache::{
+    After, Extent, Lookup, NotStored, Received, Reuse, Stored, Times, after_failure, lookup, reuse_just_come,
+};
 use sopan_core::retry::Verdict;
 
 use super::reuse::CACHE_STATUS;
-use super::{Caching, Seat};
+use super::{Caching, Seat, with_stored};
 use crate::coalesce::{Landing, Leader};
 use crate::event::Cached;
-use crate::exchange::answer::{AnswerBody, Passing, Sharing};
+use crate::exchange::answer::{AnswerBody, Passing, Sharing as SharedBody};
 use crate::exchange::feed::Feed;
 use crate::exchange::flow::{Flow, Keep, Whole};
 use crate::exchange::story::Told;
@@ -75,6 +78,12 @@ impl Exchange<'_> {
         let named = self.with_names_of_clients(headers);
         let received = Received { status, headers: named.as_ref().unwrap_or(headers), times };
         let after = self.with_asked(&caching, |asked| caching.after(asked, &cache.policy, received));
+        let after = match after {
+            After::PassOn(why) if is_complaint(status) => {
+                self.rather(&caching, times.received).map_or(After::PassOn(why), After::Stale)
+            }
+            after => after,
+        };
         Ok(match after {
             After::PassOn(why) => self.pass_by(passed, &mut caching, Some(why)),
             After::Forget(indices) => {
@@ -86,6 +95,17 @@ impl Exchange<'_> {
                 self.pass_and_store(passed, caching, *stored, replaces)
             }
             after => return Err(Box::new(Unsettled { passed, caching, after: Some(after) })),
+        })
+    }
+
+    /// What is given rather than a complaint of the upstream where who came now would get no turn: this one has met what the
+    /// others are kept from, and is not to be worse off.
+    fn rather(&self, caching: &Caching, now: SystemTime) -> Option<Reuse> {
+        let (cache, failure) = (self.upstream.cache.as_ref()?, self.falls_back(caching, self.now())?);
+        let sent = caching.sent.as_ref()?;
+        self.with_asked(caching, |asked| {
+            let decide = |stored: &[&Stored]| after_failure(&cache.policy, asked, sent, stored, failure, now);
+            with_stored(caching.entry.as_deref(), decide)
         })
     }
 
@@ -108,29 +128,23 @@ impl Exchange<'_> {
             After::PassOn(_) | After::Forget(_) | After::Store { .. } => self.pass_by(passed, &mut caching, None),
             After::Freshen { index, stored, reuse } => {
                 let variant = &entry.variants[index];
-                if stored.is_given_once() {
+                let is_stored = if stored.is_given_once() {
                     cache.store.forget(&caching.key, &[variant.id]);
+                    false
                 } else {
-                    cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch);
-                }
-                match caching.leader.take() {
-                    Some(leader) if self.is_for_others(&caching, &cache.policy, &stored, stored.times.received) => {
-                        leader.stored();
-                    }
-                    // Each has to ask by itself, and that side by side.
-                    Some(leader) => leader.alone(),
-                    None => {}
-                }
+                    cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch)
+                };
+                let renewed = variant.with_head(*stored);
+                self.share_confirmed(&mut caching, &renewed);
                 let Some(reuse) = reuse else { return Some(self.pass_by(passed, &mut caching, None)) };
                 self.put_back();
                 let told = CacheStatus {
                     forward: Some(caching.forward()),
                     forward_status: Some(status),
-                    stored: true,
+                    stored: is_stored,
                     ttl: Some(reuse.ttl),
                     ..CacheStatus::default()
                 };
-                let renewed = variant.with_head(*stored);
                 match self.answer_from(&caching.key, &renewed, &reuse, Cached::Revalidated, &told).await {
                     Some(answer) => answer,
                     None => return self.ask_again(caching),
@@ -148,7 +162,7 @@ impl Exchange<'_> {
                 return self.ask_again(caching);
             }
             After::Stale(reuse) => {
-                self.let_go();
+                self.let_go_of_rest();
                 if let Some(leader) = caching.leader.take() {
                     leader.failed();
                 }
@@ -184,7 +198,7 @@ impl Exchange<'_> {
         let status = passed.response.status();
         if let Some(leader) = caching.leader.take() {
             // A failure says nothing of the answers that will come.
-            if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            if is_complaint(status) {
                 leader.failed();
             } else {
                 leader.alone();
@@ -210,7 +224,7 @@ impl Exchange<'_> {
         let Some(cache) = &upstream.cache else { return self.fail(passed.verdict) };
         let now = upstream.clock.wall();
         let leader = caching.leader.take();
-        let may_be_shared = self.is_for_others(&caching, &cache.policy, &stored, now);
+        let sharing = self.sharing(&caching, &stored, now);
         let is_too_large = stored.extent.bytes().is_some_and(|bytes| bytes > cache.store.body_max());
         let told = CacheStatus {
             forward: Some(caching.forward()),
@@ -220,24 +234,50 @@ impl Exchange<'_> {
             ..CacheStatus::default()
         };
         let stored = Arc::new(stored);
-        let keep = caching.keep(cache, &stored, replaces, leader.as_ref().map(Leader::landing));
+        let joined = leader.as_ref().filter(|_| sharing == Sharing::All);
+        let keep = caching.keep(cache, &stored, replaces, joined.map(Leader::landing));
         self.pass(passed, &told, |feed, told| {
             let (flow, reader) = Flow::new(feed, Some(keep));
-            match leader {
-                Some(leader) if may_be_shared => {
-                    leader.shared(move || Some(Seat { stored: Arc::clone(&stored), reader: flow.reader()? }));
-                }
-                Some(leader) => leader.alone(),
-                None => {}
+            let is_asked_for = sharing == Sharing::Before;
+            let seat = move || Some(Seat::Coming { stored: Arc::clone(&stored), reader: flow.reader()?, is_asked_for });
+            match (leader, sharing) {
+                (None, _) => {}
+                (Some(leader), Sharing::All) => leader.shared(seat),
+                (Some(leader), Sharing::Before) => leader.answers_those_before(seat),
+                (Some(leader), Sharing::Nobody) => leader.alone(),
             }
-            AnswerBody::Sharing(Box::new(Sharing::new(reader, told)))
+            AnswerBody::Sharing(Box::new(SharedBody::new(reader, told)))
+        })
+    }
+
+    /// Gives those who wait for it what the upstream has said is still good.
+    fn share_confirmed(&self, caching: &mut Caching, renewed: &Arc<Variant>) {
+        let Some(leader) = caching.leader.take() else { return };
+        match self.sharing(caching, &renewed.stored, renewed.stored.times.received) {
+            Sharing::All => leader.stored(),
+            Sharing::Before => leader.answers_those_before(|| Some(Seat::Confirmed(Arc::clone(renewed)))),
+            Sharing::Nobody => leader.alone(),
+        }
+    }
+
+    /// With whom of those who ask the same an answer may be shared.
+    fn sharing(&self, caching: &Caching, stored: &Stored, now: SystemTime) -> Sharing {
+        let Some(cache) = &self.upstream.cache else { return Sharing::Nobody };
+        self.with_asked(caching, |asked| {
+            if matches!(lookup(&cache.policy, asked, &[stored], now), Lookup::Reuse(_)) {
+                Sharing::All
+            } else if reuse_just_come(asked, stored, now).is_some() {
+                Sharing::Before
+            } else {
+                Sharing::Nobody
+            }
         })
     }
 
     fn pass(&mut self, passed: Passed, cache: &CacheStatus, body: impl FnOnce(Feed, Told) -> AnswerBody) -> Answer {
         let Passed { mut response, named_by_connection, prefix, verdict } = passed;
         let (Some(conn), Some(turn)) = (self.conn.take(), self.turn.take()) else { return self.fail(verdict) };
-        self.story.cache = cache.forward.map(Cached::of);
+        (self.story.cache, self.story.cache_detail) = (cache.forward.map(Cached::of), cache.detail);
         let end = self.end(verdict);
         self.log_end(&end);
         let headers = response.headers_mut();
@@ -258,7 +298,8 @@ impl Exchange<'_> {
         None
     }
 
-    /// Joins the part that comes to the one that is stored; none if it does not come whole.
+    /// Joins the part that comes to the one that is stored; none if it does not come whole, or too much is under way to the
+    /// store already.
     async fn join(
         &mut self,
         caching: &mut Caching,
@@ -269,19 +310,25 @@ impl Exchange<'_> {
     ) -> Option<Answer> {
         let cache = self.upstream.cache.as_ref()?;
         let (Extent::Part(before), Body::Memory(held)) = (part.stored.extent, &part.body) else { return None };
-        let span = part_of_answer(answer)?.span;
-        let room = cache.policy.entry_bytes_max.checked_sub(held.len() as u64)?;
-        let rest = self.read_all(room).await.filter(|rest| rest.len() as u64 == span.length())?;
-        let body = joined(held, before.span, &rest, span)?;
+        let (held_at, span) = (before.span, part_of_answer(answer)?.span);
+        let (first, last) = (held_at.first.min(span.first), held_at.last.max(span.last));
+        let length = (last - first).checked_add(1).filter(|length| *length <= cache.store.memory_body_max())?;
+        let _under_way = cache.store.filling().hold(length)?;
+        let mut both = BytesMut::zeroed(length as usize);
+        let place = |at: Span| (at.first - first) as usize..=(at.last - first) as usize;
+        self.read_into(both.get_mut(place(span))?).await?;
+        both.get_mut(place(held_at)).filter(|place| place.len() == held.len())?.copy_from_slice(held);
+        let body = both.freeze();
         self.put_back();
-        cache.store.put(&caching.key, stored.clone(), Body::Memory(body.clone()), &[part.id], caching.epoch);
+        let both = Body::Memory(body.clone());
+        let is_stored = cache.store.put(&caching.key, stored.clone(), both, &[part.id], caching.epoch);
         if let Some(leader) = caching.leader.take() {
             leader.stored();
         }
         let told = CacheStatus {
             forward: Some(caching.forward()),
             forward_status: Some(StatusCode::PARTIAL_CONTENT),
-            stored: true,
+            stored: is_stored,
             ttl: Some(reuse.ttl),
             ..CacheStatus::default()
         };
@@ -290,25 +337,34 @@ impl Exchange<'_> {
         self.answer_from(&caching.key, &both, reuse, Cached::Miss, &told).await
     }
 
-    /// Reads a body to its end; none if that does not come in time, or is further than `room` bytes away. The head waits for
-    /// it, and so it has no more time than a head has.
-    async fn read_all(&mut self, room: u64) -> Option<Bytes> {
-        let mut read = BytesMut::new();
+    /// Reads a body that fills this room; none if it does not, or not in time. The head waits for it, and so it has no more
+    /// time than a head has.
+    async fn read_into(&mut self, mut room: &mut [u8]) -> Option<()> {
         loop {
             let idle = self.upstream.idle_timeout;
             let patience = self.left().map_or(idle, |left| left.min(idle));
             let conn = self.conn.as_mut()?;
             let frame = poll_fn(|cx| conn.poll_body(cx));
             match tokio::time::timeout(patience, frame).await {
-                Ok(None) => return Some(read.freeze()),
-                Ok(Some(Ok(frame))) => read.extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Ok(None) => return room.is_empty().then_some(()),
+                Ok(Some(Ok(frame))) => {
+                    let data = frame.into_data().unwrap_or_default();
+                    room.split_off_mut(..data.len())?.copy_from_slice(&data);
+                }
                 Err(_) | Ok(Some(Err(_))) => return None,
-            }
-            if read.len() as u64 > room {
-                return None;
             }
         }
     }
+}
+
+/// With whom of those who ask the same an answer is shared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// It may be used unasked.
+    All,
+    /// It is to be asked about each time, and was, for all who came before that.
+    Before,
+    Nobody,
 }
 
 impl Caching {
@@ -351,13 +407,7 @@ impl Caching {
     }
 }
 
-/// The bytes of two parts that touch or overlap, each beginning where it says.
-fn joined(a: &Bytes, at: Span, b: &Bytes, b_at: Span) -> Option<Bytes> {
-    let (first, last) = (at.first.min(b_at.first), at.last.max(b_at.last));
-    let mut both = BytesMut::zeroed(usize::try_from(last - first + 1).ok()?);
-    for (part, at) in [(b, b_at), (a, at)] {
-        let from = (at.first - first) as usize;
-        both.get_mut(from..from + part.len())?.copy_from_slice(part);
-    }
-    Some(both.freeze())
+/// Whether the upstream says that it is ill, or that it was asked too often.
+fn is_complaint(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }

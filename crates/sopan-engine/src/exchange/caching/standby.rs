@@ -61,7 +61,7 @@ impl<'a> Exchange<'a> {
         let deadline = self.entry(since).deadline;
         let failure = match self.upstream.dispatcher.bar(deadline)? {
             Cause::Breaker => Failure::Disconnected,
-            Cause::Hold | Cause::Limits | Cause::Places => Failure::NoToken,
+            Cause::Hold | Cause::Limits | Cause::Own | Cause::Places => Failure::NoToken,
         };
         self.stands_by(caching, failure).map(|_| failure)
     }

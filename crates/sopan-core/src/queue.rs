@@ -5,8 +5,8 @@
 //! present virtual time, so nobody saves up turns by keeping quiet, and nobody is starved. Within a client the order is the
 //! arrival of the exchange, so a retry that comes back takes its old place.
 //!
-//! A client with limits of its own can be [set aside](Queue::set_aside) while they do not let it go, so that nobody waits for
-//! it. When it comes back it starts at the present virtual time, as one that was away: it does not catch up.
+//! A client with limits of its own is set aside while they do not let it go, so that nobody waits for it. When it comes back
+//! it starts at the present virtual time, as one that was away: it does not catch up.
 //!
 //! It knows nothing of tokens, and of time only the instants at which clients come back and deadlines, which it keeps in
 //! order; when a ticket may go is [`crate::lane`]'s business.

@@ -8,6 +8,7 @@
 //! A [`Ticket`] that is dropped leaves the queue, a [`Turn`] that is dropped gives back what was not written, and its
 //! place: so a client that hangs up costs nothing.
 
+mod operator;
 mod shade;
 
 use std::future::{Future, poll_fn};
@@ -50,7 +51,8 @@ pub(crate) enum News {
 #[derive(Debug)]
 pub(crate) enum Entered {
     Go(Turn),
-    Wait(Ticket),
+    /// It waits, for this as things stand.
+    Wait(Ticket, Cause),
     Refused(Refusal),
 }
 
@@ -118,7 +120,7 @@ impl Dispatcher {
             Shared { lane, shadow, state, notes, waiters, calls, armed: Instant::NEVER, barred: (false, None) };
         let now = shared.now(clock);
         if let Some(state) = &shared.state {
-            let notes = state.restore(shared.lane.limits());
+            let notes = state.restore(&shared.lane.kept());
             shared.lane.restore(&notes, now);
         }
         let (shared, bars, holds) = (Mutex::new(shared), Notify::new(), AtomicU64::new(0));
@@ -148,7 +150,8 @@ impl Dispatcher {
             Enter::Go(turn) => Entered::Go(self.turn(turn, Shade::of(self, shared, &entry, foreseen, now))),
             Enter::Wait(id) => {
                 let (waiter, shade) = (Some(shared.waiter(id)), Shade::of(self, shared, &entry, foreseen, now));
-                Entered::Wait(Ticket { dispatcher: Arc::clone(self), id, waiter, shade })
+                let awaits = shared.lane.awaits(&entry, now);
+                Entered::Wait(Ticket { dispatcher: Arc::clone(self), id, waiter, shade }, awaits)
             }
             Enter::Refused(refusal) => Entered::Refused(refusal),
         })
@@ -189,6 +192,11 @@ impl Dispatcher {
     /// Ready when there may be another answer to that than when it was made.
     pub(crate) fn barred(&self) -> Notified<'_> {
         self.bars.notified()
+    }
+
+    /// How often the lane has been held.
+    pub(crate) fn holds(&self) -> u64 {
+        self.holds.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_connect_time(&self, measured: Duration) {
@@ -493,7 +501,7 @@ impl Turn {
 
     /// Whether a hold has come since it was granted, so that it must not be written any more.
     pub(crate) fn is_revoked(&self) -> bool {
-        let holds = self.dispatcher.holds.load(Ordering::Acquire);
+        let holds = self.dispatcher.holds();
         self.turn.as_ref().is_none_or(|turn| turn.holds() != holds)
     }
 

@@ -1,14 +1,19 @@
 //! What became of an exchange, for metrics, logs and people. Who is told decides what to do with it.
 
+mod step;
+
 use std::fmt;
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri};
 use sopan_core::cache::status::{Detail, Forward};
 use sopan_core::headers::redact_url;
+use sopan_core::queue::ClientId;
 use sopan_core::retry::{Outcome, Verdict};
+use sopan_core::time::Instant;
 
 use crate::refusal::Refusal;
+pub use step::{Awaited, STEPS_MAX, Step, What};
 
 /// What stands where an upstream is named, for what went to none.
 pub const NO_UPSTREAM: &str = "none";
@@ -20,6 +25,8 @@ pub struct Event<'a> {
     pub method: &'a Method,
     /// The request's target as the client sent it; show it redacted.
     pub uri: &'a Uri,
+    /// Whose it is.
+    pub client: ClientId,
     /// The status that the client got; none if it left before there was one.
     pub status: Option<StatusCode>,
     /// The reason of a refusal, if sopan answered by itself.
@@ -38,10 +45,16 @@ pub struct Event<'a> {
     pub upstream: Duration,
     /// From the arrival to the end of the answer.
     pub total: Duration,
+    /// When it ended, by the clock of the engine.
+    pub ended: Instant,
     /// Bytes of the answer's body that were passed on.
     pub bytes: u64,
     /// Whether the answer was passed on to its end.
     pub whole: bool,
+    /// What happened, in order.
+    pub steps: &'a [Step],
+    /// How many steps more there were than are told.
+    pub steps_left_out: u32,
 }
 
 /// What would have become of an exchange if its upstream were not only observed.
@@ -135,21 +148,11 @@ pub enum Attempted<'a> {
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            method,
-            uri,
-            status,
-            refused,
-            observed,
-            cache,
-            cache_detail,
-            wait,
-            attempts,
-            upstream,
-            total,
-            bytes,
-            whole,
+            client, method, uri, status, refused, observed, cache, cache_detail, wait, attempts, upstream, ..
         } = self;
+        let Self { total, bytes, whole, steps, steps_left_out, .. } = self;
         f.debug_struct("Event")
+            .field("client", client)
             .field("method", method)
             .field("uri", &redact_url(&uri.to_string()))
             .field("status", status)
@@ -163,6 +166,8 @@ impl fmt::Debug for Event<'_> {
             .field("total", total)
             .field("bytes", bytes)
             .field("whole", whole)
+            .field("steps", steps)
+            .field("steps_left_out", steps_left_out)
             .finish()
     }
 }

@@ -27,6 +27,7 @@ mod nowhere;
 mod observe;
 mod send;
 pub(crate) mod story;
+mod trail;
 mod tunnel;
 mod turn;
 
@@ -47,8 +48,9 @@ use sopan_core::retry::{Again, Backoff, Decision, Outcome, Situation, Verdict, W
 use sopan_core::time::Instant;
 
 use crate::body::Body;
+use crate::credential::Credential;
 use crate::dispatcher::Turn;
-use crate::event::Attempted;
+use crate::event::{Attempted, Awaited};
 use crate::interim::Interims;
 use crate::refusal::{Failure, Refusal};
 use crate::transport::Conn;
@@ -99,7 +101,7 @@ struct Exchange<'a> {
     head: Request<()>,
     /// About what it holds of memory.
     head_bytes: u32,
-    /// The target as the client sent it, where the upstream's prefix makes it another.
+    /// The target as the client sent it, where the upstream's prefix or credential makes it another.
     original: Option<Box<Uri>>,
     body: Body,
     client: ClientId,
@@ -206,7 +208,12 @@ impl<'a> Exchange<'a> {
         let upgrade = offered_upgrade(&parts.headers).filter(|_| parts.version == Version::HTTP_11);
         let crossing = hop.map(|hop| Box::new(Crossing::new(hop, &mut parts)));
         // Fields of the hop go first, so that nothing below is read from a field that its sender declared to be one.
-        let named_by_connection = strip_hop_by_hop(&mut parts.headers);
+        let mut named_by_connection = strip_hop_by_hop(&mut parts.headers);
+        // What the upstream will not see has no say either, in whose an answer is.
+        if let Some(credential) = &upstream.credential {
+            credential.take_off_own(&mut parts.headers);
+            named_by_connection.extend(credential.field().cloned());
+        }
         let body = Body::new(source, named_by_connection, &upstream.bounds);
         // A body would have to be sent whole before the protocol changes, and only h2c has ever wanted that.
         if let Some(protocols) = upgrade.filter(|_| interims.is_some() && matches!(body, Body::Empty)) {
@@ -344,7 +351,13 @@ impl<'a> Exchange<'a> {
             Ok(Some(uri)) => self.original = Some(Box::new(std::mem::replace(self.head.uri_mut(), uri))),
             Err(_) => return Err(Refusal::Unsupported("this request target")),
         }
-        let bytes = head_bytes(&self.head);
+        let credential = self.upstream.credential.as_ref();
+        if let Some(bare) = credential.and_then(|credential| credential.target_without_own(self.head.uri())) {
+            let was = std::mem::replace(self.head.uri_mut(), bare);
+            // Kept in any case, since the target will be another one while it is sent.
+            self.original.get_or_insert_with(|| Box::new(was));
+        }
+        let bytes = head_bytes(&self.head) + credential.map_or(0, Credential::bytes);
         self.head_bytes = match u32::try_from(bytes) {
             Ok(bytes) if u64::from(bytes) <= HEAD_BYTES_MAX => bytes,
             _ => return Err(Refusal::HeadTooLarge { max: HEAD_BYTES_MAX }),
@@ -357,6 +370,7 @@ impl<'a> Exchange<'a> {
     fn decide(&mut self, failed: Failed) -> Verdict {
         let outcome = failed.outcome;
         self.upstream.observer.attempted(Attempted::Ended(&outcome));
+        self.story.came_to(&outcome, &failed.reason, self.upstream.clock);
         let decision = if is_good(&outcome) {
             Decision { verdict: Verdict::Done, hold: None }
         } else {
@@ -470,7 +484,7 @@ impl<'a> Exchange<'a> {
 
     /// Sleeps, unless what is stored is to be given first, for this reason.
     async fn sleep_until(&mut self, resume: Instant, asked: bool) -> Result<(), cache::Failure> {
-        self.story.waits(self.now());
+        self.story.waits(Awaited::Retry, self.now());
         let sleep = self.upstream.clock.sleep_until(resume);
         let slept = match self.standby(Instant::NEVER) {
             Some(standby) => standby.over(self, sleep).await,
@@ -541,6 +555,6 @@ mod tests {
         let inbound =
             Inbound { request: Request::new(Source::Empty), client: ClientId(1), weight: 1, interims: None, hop };
         let size = size_of_val(&call(&upstream, inbound));
-        assert!(size <= 1168, "{size} bytes");
+        assert!(size <= 1184, "{size} bytes");
     }
 }

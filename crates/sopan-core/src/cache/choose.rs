@@ -63,8 +63,9 @@ pub(super) fn is_for(asked: &Asked<'_>, stored: &Stored) -> bool {
 fn is_given_to(asked: &Asked<'_>, stored: &Stored) -> bool {
     // That nobody has said how long it lasts leaves open for whom it is, too: without a secret there may be another answer
     // than with one.
-    let is_for_strangers =
-        stored.owner.is_none() && stored.freshness.source == Source::Default && !is_for_all(&stored.directives);
+    let is_for_strangers = stored.owner.is_none()
+        && matches!(stored.freshness.source, Source::Default | Source::Heuristic)
+        && !is_for_all(&stored.directives);
     *stored.host == *asked.host
         && stored.is_for_owner(asked)
         && !(is_for_strangers && asked.owner.is_some())

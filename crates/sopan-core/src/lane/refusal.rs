@@ -56,6 +56,8 @@ pub enum Cause {
     Hold,
     /// A rate or a quota.
     Limits,
+    /// The limits of the client itself.
+    Own,
     /// A place among the requests under way.
     Places,
     /// The breaker's next probe.
@@ -78,7 +80,7 @@ impl Lane {
         });
         if visit == Visit::First {
             let frees = || {
-                let (first, _) = self.predict_after(0, 1, now);
+                let first = self.first_due(now).unwrap_or(predicted);
                 seconds(first.until(now).max(too_late.map_or(Duration::ZERO, |(_, late)| late)))
             };
             if self.queue.len() >= self.policy.waiting_max as usize {
@@ -140,10 +142,23 @@ impl Lane {
         }
     }
 
+    /// What a ticket that has just come waits for most, as things stand.
+    pub fn awaits(&self, entry: &Entry, now: Instant) -> Cause {
+        let (at, cause) = self.predict(entry, now);
+        // How long places are held is not known at first.
+        if at <= now && !self.places.has_room() { Cause::Places } else { cause }
+    }
+
     /// When the entry would go by the fair order as it stands: an estimate, since later clients can still move it back.
     pub(super) fn predict(&self, entry: &Entry, now: Instant) -> (Instant, Cause) {
-        let ahead = self.queue.cost_ahead(entry.client, entry.weight, entry.arrival);
-        self.predict_after(ahead, entry.cost, now)
+        let of_lane = self.predict_after(self.ahead_of(entry, now), entry.cost, now);
+        let of_client = self.predict_own(entry, now).filter(|(at, _)| *at > of_lane.0);
+        of_client.unwrap_or(of_lane)
+    }
+
+    /// When the first of those who wait leaves; nothing if nobody waits.
+    fn first_due(&self, now: Instant) -> Option<Instant> {
+        self.upcoming(now).next().map(|coming| coming.due)
     }
 
     /// When a ticket of that cost could go if tickets of `ahead` in all go before it, and what it would wait for most.

@@ -1,7 +1,11 @@
 use super::*;
 use crate::breaker::Breaker;
 use crate::policy::BreakerPolicy;
+use crate::queue::ClientId;
 use crate::retry::Budget;
+
+mod operator;
+mod own;
 
 const MS: u64 = 1_000_000;
 

@@ -3,8 +3,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, SystemTime};
 
-use http::header::{ACCEPT, VIA};
-use http::{HeaderMap, HeaderValue};
+use http::header::{ACCEPT, IF_NONE_MATCH, IF_RANGE, RANGE, VIA};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};

@@ -14,6 +14,8 @@ use super::feed::Feed;
 use super::filed::Filed;
 use super::flow::Reader;
 use super::story::Told;
+use super::trail::Ending;
+use crate::event::Cached;
 use crate::transport::WireError;
 use crate::upstream::Upstream;
 
@@ -176,7 +178,7 @@ impl Sharing {
                 let data = frame.as_ref().and_then(Frame::data_ref);
                 self.bytes += data.map_or(0, Bytes::len) as u64;
                 if frame.is_none() || self.reader.is_end_stream() {
-                    self.told.ended(self.reader.upstream(), self.bytes, true);
+                    self.end_whole();
                 }
                 Poll::Ready(frame.map(Ok))
             }
@@ -196,6 +198,13 @@ impl Sharing {
     fn is_end_stream(&self) -> bool {
         self.broken.is_none() && self.reader.is_end_stream()
     }
+
+    /// It was passed on to its end. That it is stored is told by the one who asked for it.
+    fn end_whole(&mut self) {
+        let is_stored = self.told.story.cache != Some(Cached::Coalesced) && self.reader.is_handed_on();
+        let ending = if is_stored { Ending::Stored } else { Ending::Whole };
+        self.told.ended_so(self.reader.upstream(), self.bytes, ending);
+    }
 }
 
 impl fmt::Debug for Sharing {
@@ -206,7 +215,10 @@ impl fmt::Debug for Sharing {
 
 impl Drop for Sharing {
     fn drop(&mut self) {
-        self.told.ended(self.reader.upstream(), self.bytes, self.is_end_stream());
+        match self.is_end_stream() {
+            true => self.end_whole(),
+            false => self.told.ended(self.reader.upstream(), self.bytes, false),
+        }
     }
 }
 

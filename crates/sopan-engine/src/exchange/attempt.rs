@@ -8,7 +8,7 @@ use sopan_core::retry::Outcome;
 use super::send::Unanswered;
 use super::turn::{NoTurn, Stop};
 use super::{Attempt, Exchange, Failed, Next};
-use crate::event::Attempted;
+use crate::event::{Attempted, What};
 use crate::refusal::Failure;
 use crate::transport::{ConnectFailure, Lost, WireError, explain, failure, failure_in_use};
 
@@ -76,6 +76,7 @@ impl Exchange<'_> {
                 if lost.stale && repeatable && self.body.is_replayable() {
                     self.story.attempts -= 1;
                     self.upstream.observer.attempted(Attempted::Stale);
+                    self.story.note(What::Stale, self.now());
                     return Attempt::Stale;
                 }
                 lost_attempt(lost)

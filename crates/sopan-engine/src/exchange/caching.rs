@@ -3,14 +3,18 @@
 //! What is decided, whether an answer in store will do, how the upstream is asked, what becomes of its answer, is decided
 //! in `sopan_core::cache`; here it is done. A fresh hit is answered on the spot, without a task, a wait or a token
 //! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on. The head is changed on its way to the upstream,
-//! and made again what the client sent when there is an answer to be held against it, by `own`. How an answer is made of what is stored is in `reuse`, what becomes
-//! of the upstream's in `settle`, when it is given rather than waited for in `standby`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
+//! and made again what the client sent when there is an answer to be held against it, by `own`. Who waits for an equal request
+//! is in `together`. How an answer is made of what is stored is in `reuse`, and when that is given for want of another in
+//! `standby`; what becomes of the upstream's answer in `settle`, of the rest of a part in `join`, of what an unsafe request
+//! makes untrue in `untrue`. Asking while the client has its answer already is in `background`.
 
 pub(crate) mod background;
+mod join;
 mod own;
 mod reuse;
 mod settle;
 mod standby;
+mod together;
 mod untrue;
 mod whose;
 
@@ -27,27 +31,21 @@ use sopan_core::cache::range::Span;
 use sopan_core::cache::status::{CacheStatus, Forward};
 use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{
-    After, Ask, Asked, Failure, Lookup, Marks, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
-    after_response, lookup, reuse_just_come,
+    After, Ask, Asked, Lookup, Marks, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_response, lookup,
 };
 use sopan_core::policy::{CachePolicy, PathTreatment};
-use sopan_core::time::Instant;
 
 use self::reuse::CACHE_STATUS;
-use super::turn::Stop;
-use super::{Answer, Exchange, GivenUp};
+use super::{Answer, Exchange};
 use crate::body::Body;
-use crate::coalesce::{Joined, Leader, Led};
+use crate::coalesce::Leader;
 use crate::event::{Cached, Observed};
-use crate::exchange::flow::Reader;
-use crate::refusal::Refusal;
-use crate::store::{self, Entry, Epoch, Key, Sought, Variant};
+use crate::store::{self, Entry, Epoch, Key, Sought};
+use join::is_joined;
 use own::Own;
 pub(super) use settle::Unsettled;
 pub(super) use standby::Standby;
-
-/// How often a request looks anew because another has changed what is stored, before it goes on its own.
-const LOOKS_MAX: usize = 4;
+pub(crate) use together::Seat;
 
 /// What the cache knows of an exchange that was not answered from store on the spot.
 pub(super) struct Caching {
@@ -121,28 +119,6 @@ impl Caching {
     }
 }
 
-/// An answer that is coming, with its body from the beginning, for a request that asked the same.
-pub(crate) enum Seat {
-    /// It is coming.
-    Coming {
-        stored: Arc<Stored>,
-        reader: Reader,
-        /// Whether that was asked for after the request came, so that it is for it also where it is to be asked for each time.
-        is_asked_for: bool,
-    },
-    /// It is in store, and the upstream was asked about it after the request came.
-    Confirmed(Arc<Variant>),
-}
-
-impl Seat {
-    fn stored(&self) -> &Stored {
-        match self {
-            Self::Coming { stored, .. } => stored,
-            Self::Confirmed(variant) => &variant.stored,
-        }
-    }
-}
-
 /// Shows the stored answers of an entry to who decides; hardly ever are there several.
 fn with_stored<T>(entry: Option<&Entry>, decide: impl FnOnce(&[&Stored]) -> T) -> T {
     match entry.map(|entry| &*entry.variants) {
@@ -213,130 +189,6 @@ impl Exchange<'_> {
     /// Whether it may have changed something at the upstream, which nobody has told.
     fn may_have_written(&self, caching: &Caching) -> bool {
         (caching.is_out || caching.is_in_doubt) && invalidates(self.head.method(), StatusCode::OK)
-    }
-
-    /// Whether something is to be looked at or waited for before the request goes to the upstream.
-    pub(super) fn has_to_wait(&self) -> bool {
-        let (Some(cache), Some(caching)) = (&self.upstream.cache, &self.caching) else { return false };
-        let Some(sent) = &caching.sent else { return true };
-        let is_alone = || {
-            self.with_asked(caching, |asked| cache.flights.is_alone(&caching.key, asked, caching.told_apart(), sent))
-        };
-        let goes_by_itself = self.upstream.observe || !sent.is_sharable || is_alone();
-        caching.leader.is_none() && (cache.store.may_be_on_disk(&caching.key) || !goes_by_itself)
-    }
-
-    /// What has to be done before the request goes to the upstream: what is on file is looked at, and an equal request that is
-    /// under way is waited for.
-    pub(super) async fn before_sending(&mut self) -> Option<Answer> {
-        let upstream = self.upstream;
-        let (cache, caching) = (upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let entry = cache.store.load(&caching.key, &cache.policy, self.rule()).await;
-        let is_known = match (&caching.entry, &entry) {
-            (Some(known), Some(entry)) => Arc::ptr_eq(known, entry),
-            (None, None) => caching.sent.is_some(),
-            _ => false,
-        };
-        if !is_known && let Some(answer) = self.look_at(entry).await {
-            return Some(answer);
-        }
-        if self.caching.as_ref().is_some_and(|caching| caching.sent.is_none()) {
-            return Some(self.refuse(Refusal::OnlyIfCached));
-        }
-        for _ in 0..LOOKS_MAX {
-            let caching = self.caching.as_ref()?;
-            let sent = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe)?;
-            let told_apart = caching.told_apart();
-            let joined =
-                self.with_asked(caching, |asked| cache.flights.join(caching.key.clone(), asked, told_apart, sent));
-            let caching = self.caching.as_mut()?;
-            let led = match joined {
-                Joined::Lead(leader) => Led::Lead(leader),
-                Joined::Alone => Led::Alone,
-                Joined::Follow(follower) => {
-                    caching.has_followed = true;
-                    self.story.waits(upstream.clock.now());
-                    let wait = follower.wait(self.deadline);
-                    let led = match self.standby(Instant::NEVER) {
-                        Some(standby) => standby.over(self, wait).await,
-                        None => Ok(wait.await),
-                    };
-                    self.waited(true);
-                    match led {
-                        Ok(led) => led,
-                        Err(failure) => match self.stale_instead(failure).await {
-                            Some(answer) => return Some(answer),
-                            None => continue,
-                        },
-                    }
-                }
-            };
-            match led {
-                Led::Shared(seat) => {
-                    let is_told_apart = self.is_told_apart(seat.stored());
-                    if let Some(answer) = self.share(seat).await {
-                        return Some(answer);
-                    }
-                    if !is_told_apart {
-                        return None;
-                    }
-                }
-                Led::Alone => return None,
-                Led::TooLate => return Some(self.give_up(GivenUp::Stopped(Stop::TotalTimeout { sent: false })).await),
-                Led::LookAgain => {
-                    if let Some(answer) = self.look_again().await {
-                        return Some(answer);
-                    }
-                }
-                Led::Lead(leader) => {
-                    // The one before may have stored its answer after this one has looked.
-                    if let Some(answer) = self.look_again().await {
-                        leader.stored();
-                        return Some(answer);
-                    }
-                    self.caching.as_mut()?.leader = Some(leader);
-                    return None;
-                }
-            }
-        }
-        None
-    }
-
-    /// Answers with what another request has brought, if it is for this one too.
-    async fn share(&mut self, seat: Seat) -> Option<Answer> {
-        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let (stored, now) = (seat.stored(), self.upstream.clock.wall());
-        let reuse = self.with_asked(caching, |asked| match (&seat, lookup(&cache.policy, asked, &[stored], now)) {
-            (_, Lookup::Reuse(reuse)) => Some(reuse),
-            (Seat::Coming { is_asked_for: false, .. }, _) => None,
-            (Seat::Coming { .. } | Seat::Confirmed(_), _) => reuse_just_come(asked, stored, now),
-        })?;
-        let (ttl, forward) = (Some(reuse.ttl), Some(caching.forward()));
-        let told = CacheStatus { forward, collapsed: true, ttl, ..CacheStatus::default() };
-        match seat {
-            Seat::Coming { stored, reader, .. } => self.answer_as_it_comes(&stored, reader, &reuse, &told),
-            Seat::Confirmed(variant) => {
-                let key = caching.key.clone();
-                self.answer_from(&key, &variant, &reuse, Cached::Coalesced, &told).await
-            }
-        }
-    }
-
-    /// Whether this answer was chosen by something in which the request differs, as was not known before: those that have
-    /// the same there can wait for each other.
-    fn is_told_apart(&mut self, stored: &Stored) -> bool {
-        let headers = self.head.headers();
-        let Some(caching) = self.caching.as_mut().filter(|_| !stored.selecting.is_for(headers)) else { return false };
-        let told_apart = Selecting::of(&stored.headers, headers);
-        let is_new = !told_apart.is_beyond_fields && caching.told_apart() != Some(&told_apart);
-        caching.told_apart = Some(Box::new(told_apart));
-        is_new
-    }
-
-    async fn look_again(&mut self) -> Option<Answer> {
-        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let entry = cache.store.load(&caching.key, &cache.policy, self.rule()).await;
-        self.look_at(entry).await
     }
 
     /// Looks at what is stored now, once more.
@@ -451,48 +303,6 @@ impl Exchange<'_> {
         }
         self.dress();
     }
-
-    /// There is no answer from the upstream: the one in store, though it is stale, if that is allowed.
-    pub(super) async fn stale_instead(&mut self, failure: Failure) -> Option<Answer> {
-        let cache = self.upstream.cache.as_ref()?;
-        let leader = self.caching.as_mut()?.leader.take();
-        self.undress();
-        let (now, caching) = (self.upstream.clock.wall(), self.caching.as_ref()?);
-        let decide = |asked: &Asked<'_>, stored: &[&Stored]| {
-            after_failure(&cache.policy, asked, caching.sent.as_ref()?, stored, failure, now)
-        };
-        let entry = caching.entry.as_deref();
-        let reuse = self.with_asked(caching, |asked| with_stored(entry, |stored| decide(asked, stored)));
-        if let Some(leader) = leader {
-            leader.failed();
-        }
-        let (key, entry) = (caching.key.clone(), caching.entry.clone());
-        let (Some(reuse), Some(entry)) = (reuse, entry) else { return self.has_no_fallback() };
-        let told = CacheStatus {
-            forward: Some(caching.forward()),
-            ttl: Some(reuse.ttl),
-            detail: reuse.stale,
-            ..CacheStatus::default()
-        };
-        match self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await {
-            Some(answer) => Some(answer),
-            None => self.has_no_fallback(),
-        }
-    }
-
-    /// There is no answer in store for the failures of this request, or not any more.
-    fn has_no_fallback<T>(&mut self) -> Option<T> {
-        self.caching.as_mut()?.sent.as_mut()?.fallback = None;
-        None
-    }
-}
-
-/// Whether the rest of a part, where that is what is asked for, can be joined to it: only in memory, where both have to fit. To
-/// have all of it anew costs no more tokens.
-fn is_joined(entry: &Entry, ask: &Ask, memory_max: u64) -> bool {
-    let Some(missing) = ask.missing else { return true };
-    let held = entry.variants.get(ask.index).map(|part| &part.body);
-    matches!(held, Some(store::Body::Memory(held)) if held.len() as u64 + missing.length() <= memory_max)
 }
 
 /// Whether what is to be sent of an answer need not be read from a file first.

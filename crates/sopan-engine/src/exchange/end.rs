@@ -12,6 +12,7 @@ use sopan_core::retry::{Outcome, Verdict, Why};
 use super::answer::{AnswerBody, Passing};
 use super::feed::Feed;
 use super::story::Told;
+use super::trail::Ending;
 use super::tunnel::Tunnel;
 use super::turn::Stop;
 use super::{Answer, End, Exchange, Failed, GivenUp, Past};
@@ -139,9 +140,9 @@ impl Exchange<'_> {
 
     fn ended(&mut self, response: Response<Option<Bytes>>, lines: Option<Vec<u8>>, end: End) -> Answer {
         let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
-        let (to, method) = (self.upstream.audience(), self.head.method());
+        let (to, method) = (self.upstream.audience(self.client), self.head.method());
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
-        self.story.ended(to, method, uri, bytes, true);
+        self.story.ended(to, method, uri, bytes, Ending::Whole);
         Answer { response: response.map(AnswerBody::Full), lines, end, tunnel: None }
     }
 
@@ -174,13 +175,14 @@ impl Exchange<'_> {
         body: impl FnOnce(Told) -> AnswerBody,
     ) -> Answer {
         self.story.tell(&mut response);
+        self.story.gives_from_store(self.upstream.clock);
         let uri = std::mem::take(self.head.uri_mut());
         let told = Told {
-            story: self.story.clone(),
+            client: self.client,
+            story: self.story.hand_on(),
             method: std::mem::take(self.head.method_mut()),
             uri: self.original.take().map_or(uri, |original| *original),
         };
-        self.story.is_told_later();
         Answer { response: response.map(|()| body(told)), lines: None, end, tunnel: None }
     }
 
@@ -217,6 +219,6 @@ impl Drop for Exchange<'_> {
             self.upstream.observer.attempted(Attempted::Left);
         }
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
-        self.story.ended(self.upstream.audience(), self.head.method(), uri, 0, false);
+        self.story.ended(self.upstream.audience(self.client), self.head.method(), uri, 0, Ending::Cut);
     }
 }

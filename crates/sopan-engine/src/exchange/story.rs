@@ -5,57 +5,75 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use sopan_core::cache::status::Detail;
 use sopan_core::decimal::Decimal;
-use sopan_core::time::Instant;
+use sopan_core::queue::ClientId;
+use sopan_core::time::{Instant, nanos};
 
+use super::trail::{Ending, Trail};
 use crate::clock::Clock;
-use crate::event::{Cached, Event, Observed, Observer};
+use crate::event::{Awaited, Cached, Event, Observed, Observer, What};
 use crate::upstream::Upstream;
 
 /// What happened in an exchange, as it is told to the client and to the observer.
 #[derive(Debug, Clone)]
 pub(super) struct Story {
     pub(super) arrived: Instant,
-    pub(super) wait: Duration,
+    /// How long it has waited, in nanoseconds, as what comes next: a hundred thousand stories may wait.
+    wait: u64,
     pub(super) attempts: u32,
-    pub(super) upstream: Duration,
+    upstream: u64,
     pub(super) refused: Option<&'static str>,
     pub(super) observed: Option<Box<Observed>>,
     pub(super) cache: Option<Cached>,
     pub(super) cache_detail: Option<Detail>,
+    /// When it was sent, or never, as long as nothing is noted.
+    pub(super) sent: Instant,
+    /// What happened, where it is more than that.
+    pub(super) trail: Option<Box<Trail>>,
     now: Now,
-    status: Option<StatusCode>,
-    telling: Telling,
+    /// What the upstream answered, as long as nothing is noted; and when its head is told, what the client gets.
+    pub(super) status: Option<StatusCode>,
+    progress: Progress,
+}
+
+/// How far the exchange is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Progress {
+    /// Nobody is told anything yet.
+    Open,
+    /// The client has the head.
+    Head,
+    /// The observer knows it all, or will hear it from another.
+    All,
+    /// No client asks, only the store, and it is counted as an attempt alone.
+    Nobody,
 }
 
 /// What goes on.
 #[derive(Debug, Clone, Copy)]
 enum Now {
     Between,
-    /// It waits, since then.
-    Waits(Instant),
+    /// It waits for this, since then, when there had been so many holds.
+    Waits {
+        on: Awaited,
+        since: Instant,
+        holds: u32,
+    },
     /// The request was sent then, and its answer is waited for.
     Asks(Instant),
 }
 
-/// Whether the observer is to be told of the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Telling {
-    Due,
-    /// It has been, or another sees to it.
-    Done,
-    /// No client asks, only the store.
-    Never,
-}
-
-/// Who is told a story, and the clock by which it ends.
+/// Who is told a story, whose it is, and the clock by which it ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Audience<'a> {
     pub(crate) clock: Clock,
     pub(crate) observer: &'a dyn Observer,
+    /// Whose the exchange is.
+    pub(crate) client: ClientId,
 }
 
 /// A story, and whose it is.
 pub(super) struct Told {
+    pub(super) client: ClientId,
     pub(super) story: Story,
     pub(super) method: Method,
     pub(super) uri: Uri,
@@ -63,7 +81,11 @@ pub(super) struct Told {
 
 impl Told {
     pub(super) fn ended(&mut self, upstream: &Upstream, bytes: u64, whole: bool) {
-        self.story.ended(upstream.audience(), &self.method, &self.uri, bytes, whole);
+        self.ended_so(upstream, bytes, Ending::of(whole));
+    }
+
+    pub(super) fn ended_so(&mut self, upstream: &Upstream, bytes: u64, ending: Ending) {
+        self.story.ended(upstream.audience(self.client), &self.method, &self.uri, bytes, ending);
     }
 }
 
@@ -76,36 +98,61 @@ impl Story {
     pub(super) fn new(arrived: Instant) -> Self {
         Self {
             arrived,
-            wait: Duration::ZERO,
+            wait: 0,
             attempts: 0,
-            upstream: Duration::ZERO,
+            upstream: 0,
             refused: None,
             observed: None,
             cache: None,
             cache_detail: None,
+            sent: Instant::NEVER,
+            trail: None,
             now: Now::Between,
             status: None,
-            telling: Telling::Due,
+            progress: Progress::Open,
         }
     }
 
     /// A wait begins.
-    pub(super) fn waits(&mut self, since: Instant) {
-        self.now = Now::Waits(since);
+    pub(super) fn waits(&mut self, on: Awaited, since: Instant) {
+        self.now = Now::Waits { on, since, holds: 0 };
+    }
+
+    /// A wait for a turn begins, when the lane has been held so often.
+    pub(super) fn waits_for_turn(&mut self, on: Awaited, holds: u64, since: Instant) {
+        self.now = Now::Waits { on, since, holds: holds as u32 };
+    }
+
+    /// A wait for a turn is about to end. Whatever it was for at first, a hold that came is what it was for then.
+    pub(super) fn turn_comes(&mut self, holds_now: u64) {
+        if let Now::Waits { on, holds, .. } = &mut self.now
+            && *holds != holds_now as u32
+        {
+            *on = Awaited::Hold;
+        }
     }
 
     /// A wait has ended; answers how long it was.
     pub(super) fn waited(&mut self, clock: Clock) -> Duration {
-        let Now::Waits(since) = self.now else { return Duration::ZERO };
-        let waited = clock.now().since(since);
-        self.wait += waited;
+        let Now::Waits { on, since, .. } = self.now else { return Duration::ZERO };
+        let now = clock.now();
+        let how_long = now.since(since);
+        self.wait = self.wait.saturating_add(nanos(how_long));
         self.now = Now::Between;
-        waited
+        if !how_long.is_zero() {
+            self.note(What::Waited { on, how_long }, now);
+        }
+        how_long
     }
 
     /// The request was sent.
     pub(super) fn asks(&mut self, at: Instant) {
         self.now = Now::Asks(at);
+        if self.trail.is_some() || self.status.is_some() {
+            self.note(What::Sent { attempt: self.attempts }, at);
+        } else {
+            self.sent = at;
+        }
     }
 
     /// Whether the answer to it is waited for.
@@ -116,29 +163,42 @@ impl Story {
     /// An attempt has ended: there is an answer, or none will come.
     pub(super) fn heard(&mut self, clock: Clock) {
         if let Now::Asks(sent) = self.now {
-            self.upstream += clock.now().since(sent);
+            self.upstream = self.upstream.saturating_add(nanos(clock.now().since(sent)));
             self.now = Now::Between;
         }
     }
 
-    /// The observer is told by another, when the answer has been passed on.
-    pub(super) fn is_told_later(&mut self) {
-        self.telling = Telling::Done;
+    /// How long the upstream took so far.
+    pub(super) fn upstream(&self) -> Duration {
+        Duration::from_nanos(self.upstream)
     }
 
     /// No client asks, only the store, and it is counted as an attempt alone.
     pub(super) fn is_of_nobody(&mut self) {
-        self.telling = Telling::Never;
+        self.progress = Progress::Nobody;
     }
 
     /// Whether no client waits for the answer.
     pub(super) fn is_nobodys(&self) -> bool {
-        self.telling == Telling::Never
+        self.progress == Progress::Nobody
+    }
+
+    /// The story for another, who tells the observer when the answer has been passed on.
+    pub(super) fn hand_on(&mut self) -> Self {
+        let trail = self.trail.take();
+        let story = Self { trail, ..self.clone() };
+        self.progress = self.progress.max(Progress::All);
+        story
     }
 
     /// The status that the client gets.
     pub(super) fn answered(&mut self, status: StatusCode) {
+        if self.is_sent_plainly() && self.status != Some(status) {
+            // Else what the upstream answered would be forgotten.
+            self.begin_trail();
+        }
         self.status = Some(status);
+        self.progress = self.progress.max(Progress::Head);
     }
 
     /// Tells the client what happened, beside whatever the upstream tells it (Server Timing, W3C).
@@ -161,46 +221,64 @@ impl Story {
     fn timing(&self) -> Line {
         let mut line = Line::default();
         // As of all that comes from store.
-        if self.attempts == 0 && self.wait.is_zero() && self.upstream.is_zero() {
+        if self.attempts == 0 && self.wait == 0 && self.upstream == 0 {
             line.text(NOTHING);
             return line;
         }
-        line.text("wait;dur=").tenths(millis_tenths(self.wait));
+        line.text("wait;dur=").tenths(self.wait / NANOS_A_TENTH);
         line.text(", attempts;desc=\"").number(self.attempts.into());
-        line.text("\", upstream;dur=").tenths(millis_tenths(self.upstream));
+        line.text("\", upstream;dur=").tenths(self.upstream / NANOS_A_TENTH);
         line
     }
 
     /// Tells the observer, once.
-    pub(super) fn ended(&mut self, to: Audience<'_>, method: &Method, uri: &Uri, bytes: u64, whole: bool) {
-        if self.telling != Telling::Due {
+    pub(super) fn ended(&mut self, to: Audience<'_>, method: &Method, uri: &Uri, bytes: u64, ending: Ending) {
+        let progress = self.progress;
+        if progress >= Progress::All {
             return;
         }
-        self.telling = Telling::Done;
+        self.progress = Progress::All;
+        let ending = match ending {
+            Ending::Cut if progress == Progress::Open => Ending::Left,
+            ending => ending,
+        };
         // A client that has left ends what was under way.
         self.waited(to.clock);
         self.heard(to.clock);
-        to.observer.ended(&Event {
+        let ended = to.clock.now();
+        let total = ended.since(self.arrived);
+        let event = Event {
+            client: to.client,
             method,
             uri,
-            status: self.status,
+            status: self.status.filter(|_| progress == Progress::Head),
             refused: self.refused,
             observed: self.observed.as_deref(),
             cache: self.cache,
             cache_detail: self.cache_detail,
-            wait: self.wait,
+            wait: Duration::from_nanos(self.wait),
             attempts: self.attempts,
-            upstream: self.upstream,
-            total: to.clock.now().since(self.arrived),
+            upstream: self.upstream(),
+            total,
+            ended,
             bytes,
-            whole,
-        });
+            whole: !matches!(ending, Ending::Cut | Ending::Left),
+            steps: &[],
+            steps_left_out: 0,
+        };
+        match self.trail.take() {
+            None => to.observer.ended(&Event { steps: self.plain(ending, total).steps(), ..event }),
+            Some(mut trail) => {
+                self.end_trail(&mut trail, ending, total);
+                let (steps, steps_left_out) = (trail.steps(), trail.left_out());
+                to.observer.ended(&Event { steps, steps_left_out, ..event });
+            }
+        }
     }
 }
 
-fn millis_tenths(span: Duration) -> u64 {
-    span.as_secs() * 10_000 + u64::from(span.subsec_micros() / 100)
-}
+/// Of a millisecond.
+const NANOS_A_TENTH: u64 = 100_000;
 
 /// A short line written by hand: every answer carries one, and formatting would cost as much as parsing the answer.
 struct Line {
@@ -254,7 +332,7 @@ mod tests {
             (3_600_000_000, 1000, 99, "wait;dur=3600000.0, attempts;desc=\"1000\", upstream;dur=0.0"),
         ] {
             let mut story = Story::new(Instant::ORIGIN);
-            (story.wait, story.upstream) = (Duration::from_micros(wait), Duration::from_micros(upstream));
+            (story.wait, story.upstream) = (wait * 1000, upstream * 1000);
             story.attempts = attempts;
             let mut response = Response::new(());
             story.tell(&mut response);

@@ -54,16 +54,20 @@ impl Exchange<'_> {
         let wanted = Wanted { fresh, switches: self.head.headers().contains_key(UPGRADE) };
         loop {
             let begun = self.now();
-            if let Some(ticket) = self.enter(since, visit)? {
-                self.story.waits(begun);
+            if let Some(ticket) = self.enter(since, visit, begun)? {
                 let standby = self.standby(since);
                 let result = Waiting::new(ticket, &self.upstream.transport, wanted, begun, standby).wait(self).await;
+                self.story.turn_comes(self.upstream.dispatcher.holds());
                 self.waited(true);
                 let (turn, conn) = result?;
                 (self.turn, self.conn) = (Some(turn), conn);
             }
             if self.conn.is_none() {
-                self.conn = Some(self.connect(wanted).await?);
+                let conn = self.connect(wanted).await?;
+                if !conn.is_reused() {
+                    self.story.connected(self.upstream.clock.now());
+                }
+                self.conn = Some(conn);
             }
             if !self.turn.as_ref().is_some_and(Turn::is_revoked) {
                 return Ok(());
@@ -74,9 +78,9 @@ impl Exchange<'_> {
         }
     }
 
-    /// Asks for a turn: it is there, or there is a ticket for it.
+    /// Asks for a turn, at `begun`: it is there, or there is a ticket for it.
     // Not where the ticket waits, which would keep the place of a turn beside it for as long.
-    fn enter(&mut self, since: Instant, visit: Visit) -> Result<Option<Ticket>, Stop> {
+    fn enter(&mut self, since: Instant, visit: Visit, begun: Instant) -> Result<Option<Ticket>, Stop> {
         // What would have come from the cache would take no token.
         let from_store = self.story.observed.as_ref().is_some_and(|observed| observed.from_store);
         let foreseen = if from_store { Visit::Again } else { visit };
@@ -87,8 +91,9 @@ impl Exchange<'_> {
                 self.turn = Some(turn);
                 Ok(None)
             }
-            Entered::Wait(ticket) => {
+            Entered::Wait(ticket, cause) => {
                 self.foresee(ticket.foreseen());
+                self.story.waits_for_turn(cause.into(), self.upstream.dispatcher.holds(), begun);
                 Ok(Some(ticket))
             }
         }

@@ -34,8 +34,10 @@ fn inbound() -> Inbound {
 fn event() -> String {
     let (method, uri) = (Method::GET, Uri::from_static(TARGET));
     let event = Event {
+        ended: sopan_core::time::Instant::ORIGIN,
         method: &method,
         uri: &uri,
+        client: ClientId(1),
         status: None,
         refused: None,
         observed: None,
@@ -47,6 +49,8 @@ fn event() -> String {
         total: Duration::ZERO,
         bytes: 0,
         whole: true,
+        steps: &[],
+        steps_left_out: 0,
     };
     format!("{event:#?}")
 }

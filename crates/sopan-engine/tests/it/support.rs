@@ -387,6 +387,9 @@ pub(crate) struct Ended {
     pub(crate) total: Duration,
     pub(crate) bytes: u64,
     pub(crate) whole: bool,
+    /// When each step was, in milliseconds, and what.
+    pub(crate) steps: Vec<(u128, String)>,
+    pub(crate) steps_left_out: u32,
 }
 
 impl Seen {
@@ -423,6 +426,8 @@ impl Observer for Seen {
             total: event.total,
             bytes: event.bytes,
             whole: event.whole,
+            steps: event.steps.iter().map(|step| (step.at.as_millis(), step.what.to_string())).collect(),
+            steps_left_out: event.steps_left_out,
         });
     }
 }

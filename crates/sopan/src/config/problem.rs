@@ -11,7 +11,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::log::{Counted, Printable};
-use hidden::{shown, without_secrets};
+use hidden::{shown, starred, without_secrets};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub(crate) struct Problem {
     pub(crate) help: Option<String>,
     /// Another place that has to do with it, and what.
     pub(crate) also: Option<(Range<usize>, String)>,
+    /// What may be a secret, and is not shown.
+    pub(crate) hidden: Option<Range<usize>>,
 }
 
 impl Problem {
@@ -72,11 +74,25 @@ impl Problem {
             Some((at, _)) => (why[..at].to_owned(), Some(why[at + 2..].to_owned())),
             None => (why, None),
         };
-        Self { severity: Severity::Error, place, key: cut(&without_secrets(&key.into())), what, help, also: None }
+        Self {
+            severity: Severity::Error,
+            place,
+            key: cut(&without_secrets(&key.into())),
+            what,
+            help,
+            also: None,
+            hidden: None,
+        }
     }
 
     pub(crate) fn warning(place: Place, key: impl Into<String>, why: impl Display) -> Self {
         Self { severity: Severity::Warning, ..Self::error(place, key, why) }
+    }
+
+    /// The same where there may be a secret.
+    pub(crate) fn hiding(self, place: &Place) -> Self {
+        let Place::File(span) = place else { return self };
+        Self { hidden: Some(span.clone()), ..self }
     }
 
     /// The same with another place that has to do with it.
@@ -158,7 +174,10 @@ impl Wrong {
     /// As people read it, with colours for a terminal.
     pub(crate) fn told(&self, colours: bool) -> String {
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
-        let shown = shown(&self.source.text);
+        let mut shown = shown(&self.source.text);
+        for span in self.problems.iter().filter_map(|problem| problem.hidden.as_ref()) {
+            shown = starred(&shown, span);
+        }
         let told = |problem: &Problem| self.one(problem, &shown, &renderer);
         let mut shown_first: Vec<_> = self.problems.iter().collect();
         if self.problems.len() > SHOWN_MAX {
@@ -191,7 +210,7 @@ impl Wrong {
     }
 
     fn one(&self, problem: &Problem, shown: &str, renderer: &Renderer) -> String {
-        let Problem { severity, place, key, what, help, also } = problem;
+        let Problem { severity, place, key, what, help, also, .. } = problem;
         let what = &Printable(what).to_string();
         let help = &help.as_ref().map(|help| Printable(help).to_string());
         let named = |name: &str| if name.is_empty() { what.clone() } else { format!("{}: {what}", Printable(name)) };

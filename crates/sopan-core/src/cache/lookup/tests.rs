@@ -105,6 +105,10 @@ fn what_only_our_settings_call_fresh_is_not_for_those_with_a_secret() {
     ] {
         check_with(&policy, &[(0.0, first, answer)], 1.0, second, expected);
     }
+    // Nor is what is fresh by a guess.
+    let guessed = "200 | last-modified: Wed, 21 Oct 2015 07:28:00 GMT";
+    let by_guess = CachePolicy::default();
+    check_with(&by_guess, &[(0.0, "GET", guessed)], 1.0, "GET ann", "send UriMiss");
 }
 
 #[test]

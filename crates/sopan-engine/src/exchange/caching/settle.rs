@@ -1,25 +1,21 @@
 //! What becomes of the upstream's answer: of the store, of those who wait for it too, and of the client.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONTENT_LOCATION, VARY};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use sopan_core::cache::invalidate::invalidates;
-use sopan_core::cache::range::{Span, part_of_answer};
 use sopan_core::cache::status::{CacheStatus, Detail};
-use sopan_core::cache::{
-    After, Extent, Lookup, NotStored, Received, Reuse, Stored, Times, after_failure, lookup, reuse_just_come,
-};
+use sopan_core::cache::{After, Lookup, NotStored, Received, Stored, Times, lookup, reuse_just_come};
 use sopan_core::retry::Verdict;
 
 use super::reuse::CACHE_STATUS;
-use super::{Caching, Seat, with_stored};
+use super::{Caching, Seat};
 use crate::coalesce::{Landing, Leader};
 use crate::event::Cached;
-use crate::exchange::answer::{AnswerBody, Passing, Sharing as SharedBody};
+use crate::exchange::answer::{AnswerBody, Passing, Sharing};
 use crate::exchange::feed::Feed;
 use crate::exchange::flow::{Flow, Keep, Whole};
 use crate::exchange::story::Told;
@@ -95,17 +91,6 @@ impl Exchange<'_> {
                 self.pass_and_store(passed, caching, *stored, replaces)
             }
             after => return Err(Box::new(Unsettled { passed, caching, after: Some(after) })),
-        })
-    }
-
-    /// What is given rather than a complaint of the upstream where who came now would get no turn: this one has met what the
-    /// others are kept from, and is not to be worse off.
-    fn rather(&self, caching: &Caching, now: SystemTime) -> Option<Reuse> {
-        let (cache, failure) = (self.upstream.cache.as_ref()?, self.falls_back(caching, self.now())?);
-        let sent = caching.sent.as_ref()?;
-        self.with_asked(caching, |asked| {
-            let decide = |stored: &[&Stored]| after_failure(&cache.policy, asked, sent, stored, failure, now);
-            with_stored(caching.entry.as_deref(), decide)
         })
     }
 
@@ -224,7 +209,7 @@ impl Exchange<'_> {
         let Some(cache) = &upstream.cache else { return self.fail(passed.verdict) };
         let now = upstream.clock.wall();
         let leader = caching.leader.take();
-        let sharing = self.sharing(&caching, &stored, now);
+        let others = self.others(&caching, &stored, now);
         let is_too_large = stored.extent.bytes().is_some_and(|bytes| bytes > cache.store.body_max());
         let told = CacheStatus {
             forward: Some(caching.forward()),
@@ -234,42 +219,42 @@ impl Exchange<'_> {
             ..CacheStatus::default()
         };
         let stored = Arc::new(stored);
-        let joined = leader.as_ref().filter(|_| sharing == Sharing::All);
+        let joined = leader.as_ref().filter(|_| others == Others::All);
         let keep = caching.keep(cache, &stored, replaces, joined.map(Leader::landing));
         self.pass(passed, &told, |feed, told| {
             let (flow, reader) = Flow::new(feed, Some(keep));
-            let is_asked_for = sharing == Sharing::Before;
+            let is_asked_for = others == Others::ThoseBefore;
             let seat = move || Some(Seat::Coming { stored: Arc::clone(&stored), reader: flow.reader()?, is_asked_for });
-            match (leader, sharing) {
+            match (leader, others) {
                 (None, _) => {}
-                (Some(leader), Sharing::All) => leader.shared(seat),
-                (Some(leader), Sharing::Before) => leader.answers_those_before(seat),
-                (Some(leader), Sharing::Nobody) => leader.alone(),
+                (Some(leader), Others::All) => leader.shared(seat),
+                (Some(leader), Others::ThoseBefore) => leader.answers_those_before(seat),
+                (Some(leader), Others::None) => leader.alone(),
             }
-            AnswerBody::Sharing(Box::new(SharedBody::new(reader, told)))
+            AnswerBody::Sharing(Box::new(Sharing::new(reader, told)))
         })
     }
 
     /// Gives those who wait for it what the upstream has said is still good.
     fn share_confirmed(&self, caching: &mut Caching, renewed: &Arc<Variant>) {
         let Some(leader) = caching.leader.take() else { return };
-        match self.sharing(caching, &renewed.stored, renewed.stored.times.received) {
-            Sharing::All => leader.stored(),
-            Sharing::Before => leader.answers_those_before(|| Some(Seat::Confirmed(Arc::clone(renewed)))),
-            Sharing::Nobody => leader.alone(),
+        match self.others(caching, &renewed.stored, renewed.stored.times.received) {
+            Others::All => leader.stored(),
+            Others::ThoseBefore => leader.answers_those_before(|| Some(Seat::Confirmed(Arc::clone(renewed)))),
+            Others::None => leader.alone(),
         }
     }
 
-    /// With whom of those who ask the same an answer may be shared.
-    fn sharing(&self, caching: &Caching, stored: &Stored, now: SystemTime) -> Sharing {
-        let Some(cache) = &self.upstream.cache else { return Sharing::Nobody };
+    /// Who of those who ask the same may have it too.
+    fn others(&self, caching: &Caching, stored: &Stored, now: SystemTime) -> Others {
+        let Some(cache) = &self.upstream.cache else { return Others::None };
         self.with_asked(caching, |asked| {
             if matches!(lookup(&cache.policy, asked, &[stored], now), Lookup::Reuse(_)) {
-                Sharing::All
+                Others::All
             } else if reuse_just_come(asked, stored, now).is_some() {
-                Sharing::Before
+                Others::ThoseBefore
             } else {
-                Sharing::Nobody
+                Others::None
             }
         })
     }
@@ -297,74 +282,16 @@ impl Exchange<'_> {
         self.ask_as_client();
         None
     }
-
-    /// Joins the part that comes to the one that is stored; none if it does not come whole, or too much is under way to the
-    /// store already.
-    async fn join(
-        &mut self,
-        caching: &mut Caching,
-        part: &Variant,
-        stored: Stored,
-        reuse: &Reuse,
-        answer: &HeaderMap,
-    ) -> Option<Answer> {
-        let cache = self.upstream.cache.as_ref()?;
-        let (Extent::Part(before), Body::Memory(held)) = (part.stored.extent, &part.body) else { return None };
-        let (held_at, span) = (before.span, part_of_answer(answer)?.span);
-        let (first, last) = (held_at.first.min(span.first), held_at.last.max(span.last));
-        let length = (last - first).checked_add(1).filter(|length| *length <= cache.store.memory_body_max())?;
-        let _under_way = cache.store.filling().hold(length)?;
-        let mut both = BytesMut::zeroed(length as usize);
-        let place = |at: Span| (at.first - first) as usize..=(at.last - first) as usize;
-        self.read_into(both.get_mut(place(span))?).await?;
-        both.get_mut(place(held_at)).filter(|place| place.len() == held.len())?.copy_from_slice(held);
-        let body = both.freeze();
-        self.put_back();
-        let both = Body::Memory(body.clone());
-        let is_stored = cache.store.put(&caching.key, stored.clone(), both, &[part.id], caching.epoch);
-        if let Some(leader) = caching.leader.take() {
-            leader.stored();
-        }
-        let told = CacheStatus {
-            forward: Some(caching.forward()),
-            forward_status: Some(StatusCode::PARTIAL_CONTENT),
-            stored: is_stored,
-            ttl: Some(reuse.ttl),
-            ..CacheStatus::default()
-        };
-        // What the store has made of it may be gone already.
-        let both = Variant::new(part.id, stored, Body::Memory(body));
-        self.answer_from(&caching.key, &both, reuse, Cached::Miss, &told).await
-    }
-
-    /// Reads a body that fills this room; none if it does not, or not in time. The head waits for it, and so it has no more
-    /// time than a head has.
-    async fn read_into(&mut self, mut room: &mut [u8]) -> Option<()> {
-        loop {
-            let idle = self.upstream.idle_timeout;
-            let patience = self.left().map_or(idle, |left| left.min(idle));
-            let conn = self.conn.as_mut()?;
-            let frame = poll_fn(|cx| conn.poll_body(cx));
-            match tokio::time::timeout(patience, frame).await {
-                Ok(None) => return room.is_empty().then_some(()),
-                Ok(Some(Ok(frame))) => {
-                    let data = frame.into_data().unwrap_or_default();
-                    room.split_off_mut(..data.len())?.copy_from_slice(&data);
-                }
-                Err(_) | Ok(Some(Err(_))) => return None,
-            }
-        }
-    }
 }
 
-/// With whom of those who ask the same an answer is shared.
+/// Who of those who ask the same may have an answer too.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sharing {
+enum Others {
     /// It may be used unasked.
     All,
     /// It is to be asked about each time, and was, for all who came before that.
-    Before,
-    Nobody,
+    ThoseBefore,
+    None,
 }
 
 impl Caching {

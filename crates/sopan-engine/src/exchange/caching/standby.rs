@@ -10,9 +10,10 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use sopan_core::cache::{Failure, stands_by};
+use sopan_core::cache::status::CacheStatus;
+use sopan_core::cache::{Asked, Failure, Reuse, Stored, after_failure, stands_by};
 use sopan_core::lane::Cause;
 use sopan_core::time::Instant;
 use tokio::sync::futures::Notified;
@@ -20,7 +21,8 @@ use tokio::sync::futures::Notified;
 use super::{Caching, with_stored};
 use crate::clock::Watchdog;
 use crate::dispatcher::Dispatcher;
-use crate::exchange::Exchange;
+use crate::event::Cached;
+use crate::exchange::{Answer, Exchange};
 
 /// So long before it may not be given any more a stored answer is given, lest a timer that is late come too late.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -61,7 +63,7 @@ impl<'a> Exchange<'a> {
         let deadline = self.entry(since).deadline;
         let failure = match self.upstream.dispatcher.bar(deadline)? {
             Cause::Breaker => Failure::Disconnected,
-            Cause::Hold | Cause::Limits | Cause::Places => Failure::NoToken,
+            Cause::Hold | Cause::Limits | Cause::Own | Cause::Places => Failure::NoToken,
         };
         self.stands_by(caching, failure).map(|_| failure)
     }
@@ -73,6 +75,52 @@ impl<'a> Exchange<'a> {
         let (sent, now) = (caching.sent.as_ref()?, self.upstream.clock.wall());
         self.with_asked(caching, |asked| {
             with_stored(caching.entry.as_deref(), |stored| stands_by(&cache.policy, asked, sent, stored, failure, now))
+        })
+    }
+}
+
+impl Exchange<'_> {
+    /// There is no answer from the upstream: the one in store, though it is stale, if that is allowed.
+    pub(in crate::exchange) async fn stale_instead(&mut self, failure: Failure) -> Option<Answer> {
+        let cache = self.upstream.cache.as_ref()?;
+        let leader = self.caching.as_mut()?.leader.take();
+        self.undress();
+        let (now, caching) = (self.upstream.clock.wall(), self.caching.as_ref()?);
+        let decide = |asked: &Asked<'_>, stored: &[&Stored]| {
+            after_failure(&cache.policy, asked, caching.sent.as_ref()?, stored, failure, now)
+        };
+        let entry = caching.entry.as_deref();
+        let reuse = self.with_asked(caching, |asked| with_stored(entry, |stored| decide(asked, stored)));
+        if let Some(leader) = leader {
+            leader.failed();
+        }
+        let (key, entry) = (caching.key.clone(), caching.entry.clone());
+        let (Some(reuse), Some(entry)) = (reuse, entry) else { return self.has_no_fallback() };
+        let told = CacheStatus {
+            forward: Some(caching.forward()),
+            ttl: Some(reuse.ttl),
+            detail: reuse.stale,
+            ..CacheStatus::default()
+        };
+        match self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await {
+            Some(answer) => Some(answer),
+            None => self.has_no_fallback(),
+        }
+    }
+
+    /// There is no answer in store for the failures of this request, or not any more.
+    fn has_no_fallback<T>(&mut self) -> Option<T> {
+        self.caching.as_mut()?.sent.as_mut()?.fallback = None;
+        None
+    }
+    /// What is given rather than a complaint of the upstream where who came now would get no turn: this one has met what the
+    /// others are kept from, and is not to be worse off.
+    pub(super) fn rather(&self, caching: &Caching, now: SystemTime) -> Option<Reuse> {
+        let (cache, failure) = (self.upstream.cache.as_ref()?, self.falls_back(caching, self.now())?);
+        let sent = caching.sent.as_ref()?;
+        self.with_asked(caching, |asked| {
+            let decide = |stored: &[&Stored]| after_failure(&cache.policy, asked, sent, stored, failure, now);
+            with_stored(caching.entry.as_deref(), decide)
         })
     }
 }

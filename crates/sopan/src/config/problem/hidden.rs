@@ -5,6 +5,10 @@
 
 use std::ops::Range;
 
+use sopan_core::access::KEY_BYTES_MIN;
+
+use crate::config::KEY_BEGINS;
+use crate::config::read::is_variable;
 use crate::config::table::settings;
 use crate::log::is_unseen;
 
@@ -22,6 +26,15 @@ pub(super) fn shown(text: &str) -> String {
     shown.chars().map(seen).collect()
 }
 
+/// With stars for what stands in these bytes, byte by byte.
+pub(super) fn starred(text: &str, span: &Range<usize>) -> String {
+    let star = |(at, c): (usize, char)| {
+        let is_in = span.contains(&at) && !"\r\n".contains(c);
+        std::iter::repeat_n(if is_in { '*' } else { c }, if is_in { c.len_utf8() } else { 1 })
+    };
+    text.char_indices().flat_map(star).collect()
+}
+
 /// Of what cannot be seen that which is not a byte long: who draws the lines sees to the rest.
 fn is_replaced(c: char) -> bool {
     is_unseen(c) && !c.is_ascii()
@@ -37,6 +50,7 @@ pub(super) fn without_secrets(text: &str) -> String {
         passwords(line, |range| hide(begin + range.start..begin + range.end));
         queries(line, |range| hide(begin + range.start..begin + range.end));
         values_of_secrets(line, |range| hide(begin + range.start..begin + range.end));
+        keys(line, |range| hide(begin + range.start..begin + range.end));
         begin += line.len();
     }
     let star = |(at, c): (usize, char)| {
@@ -97,8 +111,19 @@ fn queries(line: &str, mut hide: impl FnMut(Range<usize>)) {
     }
 }
 
+/// Keys of our own, wherever somebody puts one.
+fn keys(line: &str, mut hide: impl FnMut(Range<usize>)) {
+    for (at, _) in line.match_indices(KEY_BEGINS) {
+        let rest = &line[at + KEY_BEGINS.len()..];
+        let length = rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)).count();
+        if length >= KEY_BYTES_MIN {
+            hide(at + KEY_BEGINS.len()..at + KEY_BEGINS.len() + length);
+        }
+    }
+}
+
 /// What the names of secrets contain, where somebody puts them into settings.
-const SECRETS: [&str; 10] = [
+const SECRETS: [&str; 12] = [
     "authorization",
     "api_key",
     "api-key",
@@ -109,7 +134,11 @@ const SECRETS: [&str; 10] = [
     "cookie",
     "credential",
     "private_key",
+    "bearer",
+    "value",
 ];
+/// What names a variable. Whatever could not be one's name may be what one holds.
+const VARIABLE: &str = "env";
 /// What keeps no secret.
 const SWITCHES: [&str; 6] = ["on", "off", "true", "false", "yes", "no"];
 /// No name of a secret goes on for longer, before or behind that.
@@ -135,12 +164,26 @@ fn values_of_secrets(line: &str, mut hide: impl FnMut(Range<usize>)) {
             let is_switch = SWITCHES.contains(&rest.trim_matches([' ', '\r', '"', '\'', ',', '}']));
             (!is_switch).then_some(part.len() - rest.len())
         };
-        let first = |word: &str| part.match_indices(word).find_map(|(at, _)| value(at));
-        if let Some(first) = SECRETS.into_iter().filter_map(first).min() {
+        // What is in braces is judged by its own keys.
+        let is_secret = |word: &str, at: usize| word != "credential" || !part[at..].starts_with('{');
+        let first =
+            |word: &str| part.match_indices(word).find_map(|(at, _)| value(at).filter(|value| is_secret(word, *value)));
+        if let Some(first) = SECRETS.into_iter().filter_map(first).chain(no_variable(part)).min() {
             hide(begin + first..begin + part.len());
         }
         begin += part.len() + 1;
     }
+}
+
+/// Where a text begins that stands in place of a variable's name and is none.
+fn no_variable(part: &str) -> Option<usize> {
+    part.match_indices(VARIABLE).find_map(|(at, _)| {
+        let rest = part[at + VARIABLE.len()..].trim_start_matches(['"', '\'', ' ']).strip_prefix([':', '='])?;
+        let rest = rest.trim_start_matches(['"', '\'', ' ']);
+        let end = rest.find(['"', '\'', ' ', ',', '}']).unwrap_or(rest.len());
+        let is_name = is_variable(&rest[..end]) || rest.starts_with('$') || end == 0;
+        (!is_name).then_some(part.len() - rest.len())
+    })
 }
 
 /// Whether it is the name of a setting, in a file or as a flag.
@@ -199,7 +242,13 @@ mod tests {
             ("store-set-cookies: on\n{cookie: 'off'}\r\n", "store-set-cookies: on\n{cookie: 'off'}\r\n"),
             ("cookie: on fire\ncookie: on, off", "cookie: *******\ncookie: *******"),
             ("{store_set_cookie: on, my_store_set_cookie: x}", "{store_set_cookie: on, my_store_set_cookie: **"),
+            ("credential: { env: API_KEY, header: x }", "credential: { env: API_KEY, header: x }"),
+            ("credential: { token: a, header: x }", "credential: { token: **************"),
+            ("credential: s3cret", "credential: ******"),
+            ("env: sk-s3cret", "env: *********"),
+            ("{\"env\": \"1a\"}", "{\"env\": \"****"),
             ("headers: {Authorization: Bearer é}", "headers: {Authorization: **********"),
+            ("k: [sopan_0123456789abcdef-_é, sopan_short]", "k: [sopan_******************é, sopan_short]"),
             ("client_by: header:X-Api-Key\nurl: http://h/?a", "client_by: header:X-Api-Key\nurl: http://h/?a"),
             // What a terminal would obey, or not show.
             ("a\u{9b}31m \u{202e}b\u{200b}", "a\u{b7}31m \u{fffd}b\u{fffd}"),

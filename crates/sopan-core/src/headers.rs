@@ -22,7 +22,7 @@ pub use hop_by_hop::{is_hop_by_hop, strip_hop_by_hop};
 pub use last_hop::{Reach, reach, reflect};
 pub use links::{Elsewhere, Origin, is_link, rewrite_links};
 pub use parameter::Parameter;
-pub use redact::{Shown, is_credential, is_secret, redact_url};
+pub use redact::{Shown, has_secret_parameter, is_credential, is_secret, redact_url};
 pub use trailers::strip_trailers;
 pub use upgrade::{is_upgrade_offered, offered_upgrade};
 pub use via::{append_via, passes, went_in_a_circle};

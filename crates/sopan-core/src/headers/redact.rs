@@ -143,6 +143,60 @@ pub fn redact_url(url: &str) -> String {
     shown
 }
 
+/// Whether the query of a target may hold a secret: in a parameter that is called like one, or one that has no name and is
+/// long. Such as count the pages (`page_token`) are none.
+///
+/// ```
+/// use sopan_core::headers::has_secret_parameter;
+///
+/// assert!(has_secret_parameter("/v1/orders?page=2&api_key=abc"));
+/// assert!(!has_secret_parameter("/v1/orders?page=2&page_token=abc&keyword=x"));
+/// ```
+pub fn has_secret_parameter(target: &str) -> bool {
+    let Some((_, query)) = target.split_once('?') else { return false };
+    query.split(['&', ';', '#']).any(|item| match item.split_once('=') {
+        Some((name, _)) => is_secret_parameter(name),
+        None => item.len() >= UNNAMED_MIN,
+    })
+}
+
+/// No shorter text is a key that anybody could trust in.
+const UNNAMED_MIN: usize = 16;
+
+/// By its name, of which what is percent-encoded counts for nothing.
+fn is_secret_parameter(name: &str) -> bool {
+    let mut letters = String::with_capacity(name.len());
+    let mut bytes = name.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'%' => _ = bytes.nth(1),
+            _ if byte.is_ascii_alphabetic() => letters.push(byte.to_ascii_lowercase().into()),
+            _ => {}
+        }
+    }
+    const PAGES: [&str; 5] = ["page", "next", "cursor", "continuation", "sync"];
+    const WHOLE: [&str; 7] = ["appid", "auth", "pass", "pwd", "sid", "sig", "otp"];
+    let ends_like_one = letters.ends_with("key") || letters.ends_with("keys");
+    // The word `key` is at the end of a key's name, and elsewhere in that of much else.
+    let is_one = WHOLE.contains(&&*letters)
+        || ends_like_one
+        || [
+            "authorization",
+            "bearer",
+            "cookie",
+            "credential",
+            "jwt",
+            "passw",
+            "secret",
+            "session",
+            "signature",
+            "token",
+        ]
+        .iter()
+        .any(|word| letters.contains(word));
+    is_one && !PAGES.iter().any(|word| letters.starts_with(word))
+}
+
 /// `name=value` of a query, without the value.
 fn redact_item(item: &str) -> String {
     match item.split_once('=') {
@@ -246,6 +300,47 @@ mod tests {
         check("/v1?next=http://me:pw@other.test/?x=1", "/v1?next=…");
         check("https://api.test?key=abc", "https://api.test?key=…");
         check("https://api.test?mail=me@x.test", "https://api.test?mail=…");
+    }
+
+    #[test]
+    fn a_parameter_is_a_secret_by_its_name() {
+        for query in [
+            "key=a",
+            "KEY=a",
+            "api_key=a",
+            "x=1&apiKey=a",
+            "x-goog-api-key=",
+            "access_token=a",
+            "appid=a",
+            "sig=a",
+            "auth=a",
+            "X-Amz-Signature=a",
+            "X-Amz-Credential=a",
+            "client_secret=a",
+            "PHPSESSIONID=a",
+            "a=1;token=b",
+            "api%5Fkey=a",
+            "sk-0123456789abcdef",
+            "a=1&sopan_0123456789",
+        ] {
+            assert!(has_secret_parameter(&format!("/x?{query}")), "{query}");
+        }
+        for target in [
+            "/x",
+            "/key=a",
+            "/x?",
+            "/x?page=2&size=50",
+            "/x?keyword=a",
+            "/x?author=a",
+            "/x?page_token=a",
+            "/x?nextToken=a",
+            "/x?filter%5Bname%5D=a",
+            "/x?signed=a",
+            "/x?list",
+            "/x?a=key",
+        ] {
+            assert!(!has_secret_parameter(target), "{target}");
+        }
     }
 
     #[test]

@@ -156,8 +156,11 @@ impl Disk {
         self.shared.queue.is_pending(key) || self.shared.keys.lock().contains_key(&half(key.digest()))
     }
 
-    /// Stores an answer in place of others; or not, if the disk does not keep up.
+    /// Stores an answer in place of others; or not, if the disk does not keep up, or the key may be no part of a file.
     pub(super) fn put(&self, key: &Key, variant: &Arc<Variant>, replaces: Vec<u64>) -> bool {
+        if !key.may_be_written() {
+            return false;
+        }
         let put = What::Put { key: key.clone(), variant: Arc::clone(variant), replaces: replaces.clone() };
         let is_taken = !self.shared.is_full.load(Relaxed) && self.shared.queue.store(put);
         if !is_taken {

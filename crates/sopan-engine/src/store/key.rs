@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 use quick_cache::Equivalent;
 use sha2::{Digest as _, Sha256};
-use sopan_core::headers::redact_url;
+use sopan_core::headers::{has_secret_parameter, redact_url};
 
 /// Between the upstream's name, the target and where that leads. Neither of the first two can have it: a target has no
 /// control characters, and a name from outside with one would only share its entries with another such.
@@ -114,6 +114,12 @@ impl Key {
     /// One that was written as [`as_bytes`](Self::as_bytes).
     pub(super) fn from_bytes(bytes: Arc<[u8]>) -> Self {
         Self { hash: hash(&bytes), bytes }
+    }
+
+    /// Whether its target may stand in a file, so that it outlives the process: none in which there may be a secret.
+    pub(super) fn may_be_written(&self) -> bool {
+        let target = self.bytes.split(|byte| *byte == SEPARATOR).nth(1).unwrap_or_default();
+        std::str::from_utf8(target).is_ok_and(|target| !has_secret_parameter(target))
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {

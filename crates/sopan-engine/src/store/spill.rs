@@ -31,7 +31,8 @@ impl Cache {
         replaces: &[u64],
         since: Epoch,
     ) -> Option<SpilledAnswer> {
-        let body = self.disk.as_ref()?.spill(self.next_id());
+        let disk = self.disk.as_ref().filter(|_| key.may_be_written())?;
+        let body = disk.spill(self.next_id());
         let (cache, key, replaces) = (Arc::clone(self), key.clone(), replaces.to_vec());
         Some(SpilledAnswer { cache, key, stored, replaces, since, body })
     }

@@ -148,6 +148,28 @@ fn what_an_unsafe_request_brings_is_not_stored_once_a_later_one_has_made_it_untr
 }
 
 #[test]
+fn an_answer_whose_url_may_hold_a_secret_lies_in_memory_alone() {
+    let (_dir, path) = place();
+    let cache = open(&path);
+    let (plain, secret) = (key("/v1?page=2"), key("/v1?page=2&api_key=s3cret"));
+    for key in [&plain, &secret] {
+        assert!(put(&cache, key, "a", 1, 10));
+        assert_eq!(versions(&cache, key), [1]);
+    }
+    assert!(cache.spill(&plain, stored("a", 2, 0), &[], cache.epoch()).is_some());
+    assert!(cache.spill(&secret, stored("a", 2, 0), &[], cache.epoch()).is_none());
+    cache.close();
+    drop(cache);
+    let cache = open(&path);
+    assert_eq!((versions(&cache, &plain), versions(&cache, &secret)), (vec![1], vec![]));
+    cache.close();
+    for entry in fs::read_dir(&path).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_file()) {
+        let bytes = fs::read(entry.path()).unwrap();
+        assert!(!bytes.windows(6).any(|window| window == b"s3cret"), "{:?}", entry.path());
+    }
+}
+
+#[test]
 fn any_range_of_a_large_body_is_read_from_its_file() {
     let (_dir, path) = place();
     let (cache, key) = (open(&path), key("/a"));

@@ -7,7 +7,7 @@ use sopan_core::queue::ClientId;
 use sopan_engine::body::Source;
 use sopan_engine::event::Event;
 use sopan_engine::exchange::{self, Inbound};
-use sopan_engine::{ApiClient, Stream};
+use sopan_engine::{ApiClient, Credential, CredentialPlace, Purge, Settings, Stream, Target};
 use sopan_fake::script::Answer;
 use tokio::io::AsyncWriteExt as _;
 
@@ -73,6 +73,13 @@ fn client_builder() -> String {
     format!("{:#?}", builder.header("Authorization", "SECRET").unwrap().header("X-Tag", "SECRET").unwrap())
 }
 
+fn settings() -> String {
+    let mut settings = Settings::new(Target::parse("http://api.test").unwrap());
+    let place = CredentialPlace::query("key");
+    settings.credential = Some(Credential::new(place, b"SECRET").unwrap());
+    format!("{settings:#?}")
+}
+
 async fn stream() -> String {
     let (ours, mut theirs) = tokio::io::duplex(100);
     theirs.write_all(b"SECRET").await.unwrap();
@@ -91,6 +98,9 @@ async fn nothing_that_is_printed_shows_a_secret() {
         (answer(500).await, "Full(6 bytes)"),
         (stream().await, "Other"),
         (client_builder(), "\"x-tag\": Sensitive"),
+        (settings(), "Credential(?key)"),
+        (format!("{:#?}", Purge::Url { upstream: "shop", target: TARGET }), "Url(shop /orders?page=…&key=…)"),
+        (format!("{:#?}", Target::parse("http://me:SECRET@api.test/?key=SECRET")), "api.test/?key=…"),
     ] {
         assert!(shown.contains(explains) && !shown.contains("SECRET"), "{shown}");
     }

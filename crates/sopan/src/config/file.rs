@@ -18,7 +18,7 @@ pub(in crate::config) use nearest::nearest;
 
 use super::layer::{Item, Layer, Origin, Value};
 use super::problem::{Place, Problem, Source};
-use super::read::upstream_name;
+use super::read::{is_secret_for_file, upstream_name};
 use super::setting::{Kind, Section, Setting};
 use super::table;
 use super::tree::{self, Form, Key, Node};
@@ -337,8 +337,11 @@ impl Reader {
         let (meant, help) = meant(part, &key.text, &known);
         let why = format!("there is no setting `{}` here; {help}", key.text);
         let problem = Problem::error(Place::File(key.span.clone()), path, why);
-        // Some write the key itself, and not what it is known by.
-        let is_key = part.section == Section::Client && plain(&key.text).contains("key");
+        // Some write the key itself, and not what it is known by, or where it is.
+        let is_key = match part.section {
+            Section::Client => plain(&key.text).contains("key"),
+            section => section == Section::Credential,
+        };
         self.file.problems.push(if is_key { problem.hiding(&Place::File(node.span.clone())) } else { problem });
         meant
     }
@@ -441,6 +444,13 @@ impl Reader {
             }
             Kind::File | Kind::Directory => {
                 let path = self.directory.join(&item.text);
+                let holds_secret = setting.section == Section::Credential || setting.key == "admin_token_file";
+                if holds_secret && is_secret_for_file(&item.text, &path) {
+                    let why = "there is no such file; write one with the secret, and its name here, not the secret";
+                    let problem = Problem::error(item.place.clone(), name, why);
+                    self.file.problems.push(problem.hiding(&item.place));
+                    return None;
+                }
                 item.text = path.to_string_lossy().into_owned();
             }
             _ => {}

@@ -3,16 +3,17 @@
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderName, Method};
-use sopan_core::access::{KeyDigest, KeyFields, is_unclear};
+use sopan_core::access::{KEY_BYTES_MIN, KeyDigest, KeyFields, is_unclear};
 use sopan_core::calendar::read_end;
 use sopan_core::safety::HostName;
 use sopan_engine::CredentialPlace;
 
+use super::KEY_BEGINS;
 use super::draft::Scheme;
 use super::problem::{Place, Problem, Wrong};
 use super::serve::ClientBy;
@@ -263,12 +264,21 @@ pub(in crate::config) fn upstream_name(text: &str) -> Result<String, String> {
 
 /// The name of a client.
 pub(in crate::config) fn client_name(text: &str) -> Result<String, String> {
+    if text.starts_with(KEY_BEGINS) && text.len() >= KEY_BYTES_MIN {
+        return Err("that is a key, and names are written into logs and metrics; write a name of yours".to_owned());
+    }
     let meaning = match text {
         "none" => "that there is none",
         "other" => "those for whom there is no room",
         _ => return name_of("a client", text),
     };
     Err(format!("no client can be called `{text}`, which means in logs and metrics {meaning}; write another name"))
+}
+
+/// Whether that is a secret which somebody wrote in place of the file that holds it, with the path that it would have: nothing
+/// is called so, and it is long and looks like no path.
+pub(in crate::config) fn is_secret_for_file(text: &str, path: &Path) -> bool {
+    text.len() >= KEY_BYTES_MIN && !text.contains(['/', '.']) && !path.exists()
 }
 
 /// A method. They are told apart by case, and none that is in use has small letters.

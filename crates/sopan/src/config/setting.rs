@@ -169,7 +169,7 @@ impl Kind {
 
     /// Whether what is wrong may be a secret that was put where it does not belong.
     pub(crate) fn may_be_secret(self) -> bool {
-        self == Self::Digests
+        matches!(self, Self::Digests | Self::Variable | Self::SchemeOr(_) | Self::Field | Self::Parameter)
     }
 
     /// Whether it switches a section.

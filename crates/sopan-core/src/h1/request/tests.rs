@@ -194,3 +194,15 @@ fn what_is_too_much_or_too_new_says_so() {
     };
     assert_eq!((long(100), long(HEAD_BYTES_MAX - 1), long(HEAD_BYTES_MAX)), (431, 431, 414));
 }
+
+#[test]
+fn what_was_read_shows_no_secret() {
+    let head =
+        "GET /x?key=SECRET HTTP/1.1\nHost: u\nAuthorization: Bearer SECRET\nReferer: http://me:SECRET@u/?k=SECRET\n\n";
+    let shown = format!("{:?}", read_lines(head).unwrap());
+    assert!(shown.contains("/x?key=…") && !shown.contains("SECRET"), "{shown}");
+    let head = head.replace("GET /x?key=SECRET HTTP/1.1", "HTTP/1.1 200 SECRET").replace("Referer", "Location");
+    let head = bytes::Bytes::from(head.replace('\n', "\r\n"));
+    let shown = format!("{:?}", crate::h1::response::read(&head, false).unwrap());
+    assert!(shown.contains("http://u/?k=…") && !shown.contains("SECRET"), "{shown}");
+}

@@ -5,6 +5,7 @@ use sopan_engine::{Credential, CredentialError, CredentialPlace};
 
 use super::super::draft::{CredentialDraft, Scheme, Treatment};
 use super::super::problem::{Place, Problem};
+use super::super::read::is_secret_for_file;
 use super::Resolved;
 
 /// All that is said of it, the sources first.
@@ -38,14 +39,19 @@ impl Resolved {
             return;
         }
         let key = if env.is_some() { "env" } else { "file" };
+        let is_secret = match (env, file) {
+            (Some(name), _) => may_be_key(name),
+            (None, file) => file.as_deref().is_some_and(|file| is_secret_for_file(&file.to_string_lossy(), file)),
+        };
         match made(&upstream.credential) {
             Ok(credential) => upstream.settings.credential = Some(credential),
-            Err(why) => {
-                let problem = self.error(&[key], self.as_written(&["file"], why));
-                let is_key = env.as_deref().is_some_and(may_be_key);
+            Err(_) if is_secret => {
+                let what = if env.is_some() { "variable, or it is empty; set it to" } else { "file; write one with" };
+                let why = format!("there is no such {what} the API's key, and its name here, not the key");
                 let place = self.said(key).unwrap_or(Place::Default);
-                problems.push(if is_key { problem.hiding(&place) } else { problem });
+                problems.push(self.error(&[key], why).hiding(&place));
             }
+            Err(why) => problems.push(self.error(&[key], self.as_written(&["file"], why))),
         }
         if upstream.target.as_ref().is_some_and(|target| !target.is_confidential()) {
             let why = "it goes to the API over plain http, and whoever is on the way can read it; write https:// in the URL, \
@@ -84,15 +90,7 @@ fn made(draft: &CredentialDraft) -> Result<Credential, String> {
         (Some(name), _) => {
             use std::os::unix::ffi::OsStrExt as _;
             let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else {
-                let why = "set it to the API's key";
-                return Err(match may_be_key(name) {
-                    false => format!("the variable {name} is not set, or empty; {why}"),
-                    true => {
-                        format!(
-                            "there is no such variable, or it is empty; {why}, and write its name here, not what it holds"
-                        )
-                    }
-                });
+                return Err(format!("the variable {name} is not set, or empty; set it to the API's key"));
             };
             Credential::new(place, value.as_bytes())
                 .map_err(|error| format!("the variable {name}: {error}; set it anew"))

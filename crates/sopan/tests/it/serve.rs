@@ -19,6 +19,7 @@ mod observe;
 mod operating;
 mod passing;
 mod refusing;
+mod secrets;
 mod switching;
 mod timed;
 mod tls;

@@ -7,7 +7,7 @@ use std::thread;
 use sopan_fake::script::Answer;
 
 use super::door::{Scripted, Serve};
-use super::wire::{Client, Reply, request};
+use super::wire::{Client, Reply, base64, request};
 use crate::support::{get, sopan, until};
 
 /// A key, and what is known of it.
@@ -79,14 +79,6 @@ impl Keyed {
 
 fn percent(key: &str) -> String {
     key.bytes().map(|byte| format!("%{byte:02x}")).collect()
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let bits: Vec<_> =
-        bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| usize::from(byte >> bit & 1))).collect();
-    let letter = |six: &[usize]| LETTERS[(0..6).fold(0, |n, at| n << 1 | six.get(at).copied().unwrap_or(0))] as char;
-    bits.chunks(6).map(letter).collect()
 }
 
 #[test]

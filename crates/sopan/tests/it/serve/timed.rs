@@ -3,6 +3,7 @@
 
 mod cache;
 mod hold;
+mod keys;
 mod leaving;
 mod outage;
 mod pacing;

@@ -356,3 +356,13 @@ pub(super) fn chunked(method: &str, target: &str, body: &[u8], sizes: &[usize]) 
     bytes.extend_from_slice(b"0\r\n\r\n");
     bytes
 }
+
+pub(super) fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits: Vec<_> =
+        bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| usize::from(byte >> bit & 1))).collect();
+    let letter = |six: &[usize]| LETTERS[(0..6).fold(0, |n, at| n << 1 | six.get(at).copied().unwrap_or(0))] as char;
+    let text: String = bits.chunks(6).map(letter).collect();
+    let padding = "=".repeat((4 - text.len() % 4) % 4);
+    text + &padding
+}

@@ -43,7 +43,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 pub(crate) use gate::Gate;
-pub(crate) use metrics::Metrics;
+pub(crate) use metrics::{Bounds, Metrics, Program};
 pub(crate) use recent::Recent;
 pub(crate) use token::Token;
 

@@ -1,4 +1,4 @@
-//! What is counted, and how it is shown: OpenMetrics, all names beginning with `sopan_`.
+//! What is counted, and how it is shown: OpenMetrics, all names beginning with `sopan_`, and with `process_` what any program tells.
 //!
 //! What happens is counted where it happens, by upstream, through handles that are kept, so that an exchange costs a few
 //! increments and no look-up. What is, a queue, a hold, a breaker, is read from the upstreams when somebody asks. The labels
@@ -8,6 +8,7 @@ mod clients;
 mod family;
 mod lanes;
 mod observed;
+mod program;
 mod store;
 mod tally;
 mod totals;
@@ -29,7 +30,9 @@ use crate::log::AccessLog;
 use crate::version;
 use clients::ByClient;
 use family::{ByUpstream, Counters};
+pub(crate) use lanes::Bounds;
 use lanes::Lanes;
+pub(crate) use program::Program;
 use tally::{ATTEMPTS, CLASSES, Tally};
 pub(super) use totals::Totals;
 
@@ -42,6 +45,7 @@ pub(crate) struct Metrics {
     none: Arc<Tally>,
     lanes: Lanes,
     cache: store::Watched,
+    program: program::Watched,
 }
 
 impl Metrics {
@@ -61,17 +65,21 @@ impl Metrics {
         let upstreams: Vec<_> = names.into_iter().map(tally).collect();
         let none = Arc::new(Tally::new(NO_UPSTREAM.into(), Arc::clone(&clients), access_log));
         let lanes = Lanes::new(upstreams.iter().map(|tally| &tally.upstream));
-        let mut registry = Registry::with_prefix("sopan");
+        let mut whole = Registry::default();
+        let program = program::Watched::default();
+        whole.register_collector(Box::new(program::Process(program.clone())));
+        let registry = whole.sub_registry_with_prefix("sopan");
         let build = Info::new([("version", version::NUMBER), ("commit", version::COMMIT.unwrap_or("unknown"))]);
         registry.register("build", "The version that runs, and the commit that it was built from", build);
         let all: Vec<_> = upstreams.iter().chain([&none]).map(Arc::clone).collect();
-        register(&mut registry, &upstreams, &all);
-        clients.register(&mut registry);
+        register(registry, &upstreams, &all);
+        clients.register(registry);
         registry.register_collector(Box::new(observed::Shown::new(&upstreams)));
         registry.register_collector(Box::new(lanes.clone()));
         let cache = store::Watched::default();
         registry.register_collector(Box::new(cache.clone()));
-        Arc::new(Self { registry, upstreams, none, lanes, cache })
+        registry.register_collector(Box::new(program.clone()));
+        Arc::new(Self { registry: whole, upstreams, none, lanes, cache, program })
     }
 
     /// Who counts what becomes of exchanges with the upstream of this number.
@@ -84,18 +92,22 @@ impl Metrics {
         Arc::clone(&self.none) as _
     }
 
-    /// Shows from now on what the upstream of this number is like, as long as it lives; once only. `limits` as they are
-    /// written, rates before quotas.
-    pub(crate) fn watch(&self, number: usize, upstream: Weak<Upstream>, limits: Vec<String>) {
+    /// Shows from now on what the upstream of this number is like, as long as it lives; once only.
+    pub(crate) fn watch(&self, number: usize, upstream: Weak<Upstream>, bounds: Bounds) {
         if upstream.upgrade().is_some_and(|upstream| upstream.is_only_observed()) {
             self.upstreams[number].would_be.show();
         }
-        self.lanes.watch(number, upstream, limits);
+        self.lanes.watch(number, upstream, bounds);
     }
 
     /// Shows from now on how full the cache is, as long as it lives; once only.
     pub(crate) fn watch_cache(&self, cache: &Arc<Cache>) {
         self.cache.watch(Arc::downgrade(cache));
+    }
+
+    /// Shows from now on what the program is like; once only.
+    pub(crate) fn watch_program(&self, program: Program) {
+        self.program.watch(program);
     }
 
     /// All of it as text.

@@ -1,14 +1,15 @@
 //! What is counted is shown, under its name and labels.
 
-use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use sopan_core::policy::LanePolicy;
 use sopan_core::queue::ClientId;
 use sopan_core::retry::Outcome;
 use sopan_core::time::Instant;
 use sopan_engine::event::{Attempted, Event};
+use sopan_fake::open_metrics;
 
 use super::*;
 
@@ -43,31 +44,17 @@ pub(in crate::admin) fn event(status: u16) -> Event<'static> {
     }
 }
 
-/// Whether the text is what a scraper reads: every sample belongs to a family that was declared before, none comes
-/// twice, and it ends as it must.
+/// Whether the text is what a strict scraper reads, and its names are such as they should be.
 #[track_caller]
 pub(super) fn check_form(text: &str) {
-    let (mut families, mut samples) = (HashSet::new(), HashSet::new());
-    for line in text.lines() {
-        if let Some(declared) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = declared.split_once(' ').unwrap();
-            assert!(families.insert((name, kind)), "{line} comes twice");
-        } else if !line.starts_with('#') {
-            let (series, value) = line.rsplit_once(' ').unwrap();
-            assert!(samples.insert(series), "{line} comes twice");
-            assert!(value.parse::<f64>().is_ok(), "{line}");
-            let name = series.split('{').next().unwrap();
-            let belongs = |(family, kind): &(&str, &str)| match *kind {
-                "gauge" => name == *family,
-                "counter" => name.strip_suffix("_total") == Some(family),
-                "info" => name.strip_suffix("_info") == Some(family),
-                _ => ["_sum", "_count", "_bucket"].iter().any(|s| name.strip_suffix(s) == Some(family)),
-            };
-            assert!(families.iter().any(belongs), "{line} belongs nowhere");
-            assert!(name.starts_with("sopan_"), "{line}");
-        }
+    let families = open_metrics::parse(text).unwrap_or_else(|why| panic!("{why}\nin\n{text}"));
+    for family in families {
+        let name = &family.name;
+        assert!(["sopan_", "process_"].iter().any(|prefix| name.starts_with(prefix)), "{name}");
+        let unit = ["seconds", "bytes"].into_iter().find(|unit| name.ends_with(&format!("_{unit}")));
+        assert_eq!(family.unit, unit.unwrap_or_default(), "the unit of {name}");
+        assert!(family.help.ends_with('.') && !family.help.ends_with(".."), "{name}: {}", family.help);
     }
-    assert!(text.ends_with("\n# EOF\n"));
 }
 
 #[track_caller]
@@ -187,7 +174,7 @@ fn counters_stand_in_the_same_order_in_every_run() {
 fn before_an_upstream_is_watched_and_after_it_is_gone_its_lane_is_not_shown() {
     let metrics = metrics();
     check_form(&metrics.text());
-    metrics.watch(1, Weak::new(), vec!["10/s".to_owned()]);
+    metrics.watch(1, Weak::new(), Bounds::new(&LanePolicy::default(), []));
     let text = metrics.text();
     check_form(&text);
     assert!(!text.contains("sopan_waiting") && text.contains("sopan_log_lines_lost_total 0"));

@@ -324,14 +324,17 @@ pub(crate) fn cannot_listen(flag: &str, address: SocketAddr, error: &std::io::Er
 async fn accept(listener: &TcpListener, workers: &Workers, door: &Arc<Door>, places: &Arc<Semaphore>) {
     let mut trouble = Trouble::default();
     loop {
-        let Ok(place) = Arc::clone(places).acquire_owned().await else { return };
+        // Room is waited for, and taken only for who has come: those that are free are told to who watches.
+        let Ok(room) = places.acquire().await else { return };
+        drop(room);
         match listener.accept().await {
             Ok((stream, peer)) => {
                 if let Some(failed) = trouble.over() {
                     tracing::info!(failed, "connections are accepted again, after {}", Counted(failed, "failure"));
                 }
-                // Taken off this thread's reactor, to be put on the worker's.
-                if let Ok(stream) = stream.into_std() {
+                // Nobody else takes any, so there still is one. The stream is taken off this thread's reactor, to be put on
+                // the worker's.
+                if let (Ok(place), Ok(stream)) = (Arc::clone(places).try_acquire_owned(), stream.into_std()) {
                     workers.hand(connection::Accepted { stream, peer, place, door: Arc::clone(door) });
                 }
             }

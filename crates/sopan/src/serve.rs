@@ -324,17 +324,17 @@ pub(crate) fn cannot_listen(flag: &str, address: SocketAddr, error: &std::io::Er
 async fn accept(listener: &TcpListener, workers: &Workers, door: &Arc<Door>, places: &Arc<Semaphore>) {
     let mut trouble = Trouble::default();
     loop {
-        // Room is waited for, and taken only for who has come: those that are free are told to who watches.
-        let Ok(room) = places.acquire().await else { return };
-        drop(room);
+        // Places are taken nowhere else, so one that is free stays so; and only who has come has one.
+        let Ok(free) = places.acquire().await else { return };
+        drop(free);
         match listener.accept().await {
             Ok((stream, peer)) => {
+                let Ok(place) = Arc::clone(places).try_acquire_owned() else { continue };
                 if let Some(failed) = trouble.over() {
                     tracing::info!(failed, "connections are accepted again, after {}", Counted(failed, "failure"));
                 }
-                // Nobody else takes any, so there still is one. The stream is taken off this thread's reactor, to be put on
-                // the worker's.
-                if let (Ok(place), Ok(stream)) = (Arc::clone(places).try_acquire_owned(), stream.into_std()) {
+                // Taken off this thread's reactor, to be put on the worker's.
+                if let Ok(stream) = stream.into_std() {
                     workers.hand(connection::Accepted { stream, peer, place, door: Arc::clone(door) });
                 }
             }

@@ -22,7 +22,7 @@ use serde_json::json;
 use sopan_core::policy::parse_duration;
 use sopan_engine::{CannotChange, Purge, Upstream};
 
-use super::Scene;
+use super::{Scene, live};
 use super::problem::Problem;
 
 /// As the specification of OpenMetrics 1.0 wants it.
@@ -45,6 +45,7 @@ pub(super) fn routes() -> Vec<(&'static str, MethodRouter<Arc<Scene>>)> {
         ("/readyz", get(ready)),
         ("/metrics", get(|State(scene): There| async move { show(OPEN_METRICS, scene.metrics.text()) })),
         ("/state", get(|State(scene): There| async move { told(&scene.state()) })),
+        ("/events", get(live::events)),
         ("/settings", get(|State(scene): There| async move { told(&scene.settings) })),
         ("/openapi.json", get(|| async { show(JSON, OPENAPI) })),
         ("/cache/purge", post(purge)),

@@ -13,6 +13,7 @@ use sopan_engine::event::{Cached as Kind, NO_UPSTREAM};
 use sopan_engine::{Look, Usage};
 
 use super::metrics::Totals;
+use super::past::Load;
 use super::recent::Ended;
 use super::state::{
     Breaker, BreakerState, CLIENTS_MAX, Cached, Client, Connections, Disk, Exchange, HeldBy, Hold, Limit, LimitKind,
@@ -45,6 +46,11 @@ impl Scene {
             upstreams: upstreams.map(|(number, behind)| upstream(behind, self.metrics.totals(number))).collect(),
             exchanges: self.recent.newest().iter().map(|ended| self.exchange(ended)).collect(),
         }
+    }
+
+    /// How much each upstream has to do now.
+    pub(super) fn loads(&self) -> Box<[Load]> {
+        self.upstreams.iter().map(load).collect()
     }
 
     fn exchange(&self, ended: &Ended) -> Exchange {
@@ -103,6 +109,17 @@ fn upstream(behind: &Behind, totals: Totals) -> Upstream {
         exchanges: totals.exchanges,
         attempts: totals.attempts,
         refusals: totals.refusals,
+    }
+}
+
+fn load(behind: &Behind) -> Load {
+    let Look { snapshot, outlook, .. } = behind.upstream.look(0);
+    let is_closed = snapshot.hold.is_some() || matches!(snapshot.breaker, breaker::State::Open { .. });
+    let allowed = behind.limits.iter().map(allowed_per_s).reduce(f64::min);
+    Load {
+        allowed_per_s: if is_closed { Some(0.0) } else { allowed },
+        used_per_s: outlook.used_per_s,
+        waiting: snapshot.waiting as u64,
     }
 }
 
@@ -182,7 +199,7 @@ fn seconds(span: Duration) -> f64 {
     thousandths(span.as_secs_f64())
 }
 
-fn thousandths(number: f64) -> f64 {
+pub(super) fn thousandths(number: f64) -> f64 {
     (number * 1_000.0).round() / 1_000.0
 }
 

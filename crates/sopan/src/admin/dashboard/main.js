@@ -1,0 +1,177 @@
+// The page: takes what sopan tells, says of one upstream all and of the others the most important, and says when nothing comes.
+
+import { fill, runOn, write } from "./fill.js";
+import { Past } from "./past.js";
+import { Plots } from "./plot.js";
+import { follow } from "./stream.js";
+import * as words from "./words.js";
+
+/** How often what runs out is written anew. */
+const RUN_ON_MS = 100;
+/** An exchange that is worth telling of. */
+const LONG_WAIT_S = 0.1;
+
+const $ = (selector) => document.querySelector(selector);
+const [all, main, nav, notice] = ["#all", "main", "nav details", "#notice"].map($);
+
+const past = new Past();
+let plots;
+/** What was told last, and when that came. */
+let last = null;
+/** Exchanges as they were when somebody wanted to read them. */
+let still = null;
+let goneSince = null;
+let spoken = "";
+
+follow({ told, link });
+
+function told(name, data, number) {
+  if (name === "history") past.absorb(data);
+  if (name !== "state") return;
+  // A newer sopan brings a newer page.
+  if (last !== null && last.state.version !== data.version) location.reload();
+  last = { state: data, number };
+  past.add(data.upstreams, Date.parse(data.now) / 1000);
+  draw();
+}
+
+function link(how, why) {
+  if (how === "live" && document.body.dataset.link === how) return;
+  if (how === "gone") goneSince ??= Date.now();
+  else goneSince = null;
+  document.body.dataset.link = how;
+  $("#lock").hidden = how !== "locked";
+  $("#lock-why").textContent = how === "locked" ? why : "";
+  if (how === "locked") {
+    all.hidden = true;
+    $("#secret").focus();
+  }
+  notice.dataset.why = why;
+  sayLink();
+}
+
+/** What is said of the link to sopan, and of sopan as a whole. */
+function sayLink() {
+  const how = document.body.dataset.link;
+  const { why } = notice.dataset;
+  const since = goneSince === null ? 0 : Math.round((Date.now() - goneSince) / 1000);
+  const isDraining = how === "live" && last?.state.draining;
+  const seen = last === null ? "" : ` What stands here is from ${words.clock(last.state.now)}.`;
+  const gone = why || (since < 2 ? "It does not answer." : `It has not answered for ${words.span(since)}.`);
+  write($("#link"), { connecting: "connecting", live: isDraining ? "draining" : "live", gone: "not answering", locked: "locked" }[how]);
+  write(notice, how === "gone" ? `${gone}${seen} It is asked again and again.` : isDraining ? "It drains: what has begun is finished, and nothing new is taken." : "");
+  notice.hidden = notice.textContent === "";
+}
+
+/** Whatever has a name of its own is chosen by the address of the page, so that it can be kept and sent on. */
+function chosen(upstreams) {
+  const name = location.hash.startsWith("#/") ? decodeURIComponent(location.hash.slice(2)) : "";
+  return upstreams.find((upstream) => upstream.name === name) ?? upstreams[0];
+}
+
+function draw() {
+  if (last === null || document.hidden) return;
+  const { state, number } = last;
+  for (const upstream of state.upstreams) upstream.shown ??= summary(upstream);
+  const upstream = chosen(state.upstreams);
+  all.hidden = false;
+  all.dataset.upstreams = state.upstreams.length === 1 ? "one" : "many";
+  fill($("header"), state);
+  drawList(state.upstreams, upstream);
+  drawExchanges(state.exchanges, upstream);
+  fill(main, upstream);
+  plots ??= new Plots($("#rates"), $("#waits"));
+  plots.show(past.of(upstream.name), Date.parse(state.now) / 1000);
+  $("#number").value = number;
+  write($("#number"), words.count(number));
+  write($("#at"), words.clock(state.now));
+  sayLink();
+  speak(state, upstream);
+}
+
+function drawList(upstreams, upstream) {
+  fill($("nav"), { upstreams });
+  upstreams.forEach((one, number) => {
+    const link = nav.querySelectorAll("li a")[number];
+    link.href = `#/${encodeURIComponent(one.name)}`;
+    if (one === upstream) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  });
+  const troubled = upstreams.filter((one) => ["held", "open", "half"].includes(one.shown.kind)).length;
+  write($("#chosen"), upstream.name);
+  write($("#others"), `of ${upstreams.length} upstreams${troubled > 0 ? `, ${troubled} held or open` : ""}`);
+}
+
+function drawExchanges(exchanges, upstream) {
+  const isShown = (exchange) => exchange.upstream === upstream.name && (!$("#only-eventful").checked || isEventful(exchange));
+  const shown = (still ?? exchanges).filter(isShown);
+  for (const exchange of shown) exchange.shown = { kind: exchange.status === null || exchange.status >= 500 ? "bad" : exchange.status >= 400 ? "poor" : "good" };
+  upstream.shown.exchanges = shown;
+  upstream.shown.no_exchange = shown.length === 0;
+}
+
+const isEventful = ({ wait_s, attempts, status }) => wait_s >= LONG_WAIT_S || attempts > 1 || status === null || status >= 400;
+
+/** What is said of an upstream beyond what is told. */
+function summary(upstream) {
+  const { limits, queue, cache, empty_in_s, breaker } = upstream;
+  const quotas = limits.filter((limit) => limit.kind === "quota").length;
+  for (const limit of limits) limit.shown = { share: limit.capacity > 0 ? limit.free / limit.capacity : 0 };
+  const answered = cache === null ? 0 : cache.hit + cache.stale + cache.revalidated + cache.coalesced;
+  return {
+    ...situation(upstream),
+    breaker: { closed: "closed", open: "open", "half-open": "half-open", off: "none" }[breaker.state],
+    empty_note: quotas === 0 ? "there is no quota" : empty_in_s === null ? "it lasts" : "if all goes on so",
+    saved_share: cache === null || answered + cache.miss === 0 ? null : answered / (answered + cache.miss),
+    clients_more: queue.clients_total - queue.clients.length,
+    nobody_waits: queue.clients.length === 0,
+    has_no_limit: limits.length === 0,
+    was_refused: Object.keys(upstream.refusals).length > 0,
+  };
+}
+
+/** How it is, in a word for the list and in a sentence; and what that waits for, if time ends it. */
+function situation({ hold, breaker, queue, used_per_s }) {
+  if (hold !== null) {
+    const by = hold.by === "operator" ? "Held by hand" : "Held, as it asked for";
+    return { kind: "held", how: "held ", says: `${by}: nothing is sent for another `, runs_out: true, left_s: hold.ends_in_s };
+  }
+  if (breaker.state === "open") {
+    return { kind: "open", how: "open ", says: "The breaker is open: nothing is sent, and probes go in ", runs_out: true, left_s: breaker.half_open_in_s };
+  }
+  if (breaker.state === "half-open") return { kind: "half", how: "half-open", says: "The breaker is half-open: probes show whether it is back." };
+  if (queue.waiting > 0) return { kind: "waits", how: `${words.count(queue.waiting)} waiting`, says: "Requests wait for their turn." };
+  if (used_per_s > 0) return { kind: "goes", how: "", says: "All goes at once." };
+  return { kind: "idle", how: "", says: "Nothing is asked of it." };
+}
+
+/** Says aloud what has changed, where that matters: not the numbers. */
+function speak(state, { name, shown }) {
+  const kinds = { held: "is held", open: "has its breaker open", half: "has its breaker half-open" };
+  const now = state.draining ? "sopan drains" : `${name} ${kinds[shown.kind] ?? "sends"}`;
+  if (now !== spoken && spoken !== "") write($("#spoken"), now);
+  spoken = now;
+}
+
+$("#still").addEventListener("click", ({ currentTarget: button }) => {
+  still = still === null ? (last?.state.exchanges ?? null) : null;
+  button.setAttribute("aria-pressed", String(still !== null));
+  draw();
+});
+$("#only-eventful").addEventListener("change", draw);
+window.addEventListener("hashchange", () => {
+  draw();
+  if (isNarrow.matches) nav.open = false;
+});
+document.addEventListener("visibilitychange", draw);
+
+// Where there is room the list is always open.
+const isNarrow = matchMedia("(width < 56rem)");
+const unfold = () => (nav.open = !isNarrow.matches);
+isNarrow.addEventListener("change", unfold);
+unfold();
+
+setInterval(() => {
+  if (document.body.dataset.link === "live") runOn(all);
+  else sayLink();
+}, RUN_ON_MS);

@@ -22,8 +22,8 @@ use serde_json::json;
 use sopan_core::policy::parse_duration;
 use sopan_engine::{CannotChange, Purge, Upstream};
 
-use super::{Scene, live};
 use super::problem::Problem;
+use super::{Scene, live};
 
 /// As the specification of OpenMetrics 1.0 wants it.
 pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

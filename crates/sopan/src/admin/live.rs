@@ -95,7 +95,8 @@ pub(super) async fn events(
     Extension(leash): Extension<Arc<Leash>>,
 ) -> Result<Response<Body>, Problem> {
     let Ok(place) = Arc::clone(&live.places).try_acquire_owned() else {
-        let detail = format!("{READERS_MAX} read it already, and there may be no more; close a page that nobody looks at");
+        let detail =
+            format!("{READERS_MAX} read it already, and there may be no more; close a page that nobody looks at");
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-readers", detail));
     };
     leash.lengthen();

@@ -41,7 +41,8 @@ function put(element, of) {
   write(element, words[as ?? "text"](value));
 }
 
-const isThere = (value) => (Array.isArray(value) ? value.length > 0 : Boolean(value));
+/** Zero of something are none. */
+const isThere = (value) => (Array.isArray(value) ? value.length > 0 : value != null && value !== false && value !== 0);
 
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -50,7 +51,7 @@ export function write(element, text) {
 function repeat(list, of) {
   const { each, key } = list.dataset;
   const value = at(of, each) ?? [];
-  const items = Array.isArray(value) ? value : Object.entries(value).map(([name, value]) => ({ name, value }));
+  const items = Array.isArray(value) ? value : entries(value);
   list.rows_ ??= new Map();
   const template = list.querySelector(":scope > template");
   const before = list.rows_;
@@ -69,6 +70,8 @@ function repeat(list, of) {
   });
   for (const row of before.values()) row.remove();
 }
+
+const entries = (object) => Object.entries(object).sort().map(([name, value]) => ({ name, value }));
 
 /** Has what runs out run on, between two states. */
 export function runOn(root) {

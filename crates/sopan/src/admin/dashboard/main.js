@@ -8,6 +8,8 @@ import * as words from "./words.js";
 
 /** How often what runs out is written anew. */
 const RUN_ON_MS = 100;
+/** Exchanges that are shown at first. */
+const FEW = 12;
 /** An exchange that is worth telling of. */
 const LONG_WAIT_S = 0.1;
 
@@ -20,6 +22,7 @@ let plots;
 let last = null;
 /** Exchanges as they were when somebody wanted to read them. */
 let still = null;
+let areAllShown = false;
 let goneSince = null;
 let spoken = "";
 
@@ -37,6 +40,7 @@ function told(name, data, number) {
 
 function link(how, why) {
   if (how === "live" && document.body.dataset.link === how) return;
+  if (how !== "live") document.title = "sopan does not answer";
   if (how === "gone") goneSince ??= Date.now();
   else goneSince = null;
   document.body.dataset.link = how;
@@ -99,35 +103,53 @@ function drawList(upstreams, upstream) {
   });
   const troubled = upstreams.filter((one) => ["held", "open", "half"].includes(one.shown.kind)).length;
   write($("#chosen"), upstream.name);
+  document.title = troubled > 0 ? `${troubled} held or open – sopan` : "sopan";
   write($("#others"), `of ${upstreams.length} upstreams${troubled > 0 ? `, ${troubled} held or open` : ""}`);
 }
 
 function drawExchanges(exchanges, upstream) {
   const isShown = (exchange) => exchange.upstream === upstream.name && (!$("#only-eventful").checked || isEventful(exchange));
   const shown = (still ?? exchanges).filter(isShown);
-  for (const exchange of shown) exchange.shown = { kind: exchange.status === null || exchange.status >= 500 ? "bad" : exchange.status >= 400 ? "poor" : "good" };
-  upstream.shown.exchanges = shown;
+  for (const exchange of shown) exchange.shown = { kind: judgement(exchange.status), ended: Date.parse(exchange.began) + exchange.total_s * 1000 };
+  upstream.shown.exchanges = areAllShown ? shown : shown.slice(0, FEW);
+  upstream.shown.exchanges_more = shown.length - upstream.shown.exchanges.length;
   upstream.shown.no_exchange = shown.length === 0;
 }
 
+const judgement = (status) => (status === null || status >= 500 ? "bad" : status >= 400 ? "poor" : "good");
 const isEventful = ({ wait_s, attempts, status }) => wait_s >= LONG_WAIT_S || attempts > 1 || status === null || status >= 400;
 
 /** What is said of an upstream beyond what is told. */
 function summary(upstream) {
-  const { limits, queue, cache, empty_in_s, breaker } = upstream;
+  const { limits, queue, cache, empty_in_s, breaker, route } = upstream;
   const quotas = limits.filter((limit) => limit.kind === "quota").length;
   for (const limit of limits) limit.shown = { share: limit.capacity > 0 ? limit.free / limit.capacity : 0 };
-  const answered = cache === null ? 0 : cache.hit + cache.stale + cache.revalidated + cache.coalesced;
   return {
     ...situation(upstream),
     breaker: { closed: "closed", open: "open", "half-open": "half-open", off: "none" }[breaker.state],
     empty_note: quotas === 0 ? "there is no quota" : empty_in_s === null ? "it lasts" : "if all goes on so",
-    saved_share: cache === null || answered + cache.miss === 0 ? null : answered / (answered + cache.miss),
+    ...saved(cache),
     clients_more: queue.clients_total - queue.clients.length,
     nobody_waits: queue.clients.length === 0,
     has_no_limit: limits.length === 0,
-    was_refused: Object.keys(upstream.refusals).length > 0,
+    takes: route === "any" ? "All requests" : `Requests for ${route}`,
+    was_nothing: !isAny(upstream.exchanges) && !isAny(upstream.attempts),
+    was_exchanged: isAny(upstream.exchanges),
+    was_attempted: isAny(upstream.attempts),
+    was_looked_up: isAny(cache ?? {}),
+    was_refused: isAny(upstream.refusals),
   };
+}
+
+const isAny = (counts) => Object.values(counts).some((count) => count > 0);
+
+/** Of the requests that the cache has a part in, those that needed no whole answer from the upstream. */
+function saved(cache) {
+  if (cache === null) return { saved_note: "it has no cache" };
+  const { hit, stale, revalidated, coalesced, miss } = cache;
+  const answered = hit + stale + revalidated + coalesced;
+  if (answered + miss === 0) return { saved_note: "nothing to answer yet" };
+  return { has_share: true, saved_share: answered / (answered + miss), saved_note: "from the cache" };
 }
 
 /** How it is, in a word for the list and in a sentence; and what that waits for, if time ends it. */
@@ -156,6 +178,10 @@ function speak(state, { name, shown }) {
 $("#still").addEventListener("click", ({ currentTarget: button }) => {
   still = still === null ? (last?.state.exchanges ?? null) : null;
   button.setAttribute("aria-pressed", String(still !== null));
+  draw();
+});
+$("#more").addEventListener("click", () => {
+  areAllShown = true;
   draw();
 });
 $("#only-eventful").addEventListener("change", draw);

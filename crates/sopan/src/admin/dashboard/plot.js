@@ -6,6 +6,8 @@ import * as words from "./words.js";
 
 const SHOWN_S = 300;
 const HEIGHT = 190;
+/** Between two lines of a plot of what comes in ones. */
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 100_000];
 /** Of a limit far above all that is used the line would press the rest to the ground; it is then left out, and named. */
 const OUT_OF_SIGHT = 5;
 
@@ -20,11 +22,11 @@ export class Plots {
       this.#rates?.destroy();
       this.#waiting?.destroy();
       const now = () => this.#now;
-      this.#rates = plot(rates, now, words.rate, [
+      this.#rates = plot(rates, now, words.rate, {}, [
         { label: "used", stroke: colour("--used"), fill: colour("--used-fill"), width: 1.5 },
         { label: "allowed", stroke: colour("--allowed"), width: 1.5, dash: [4, 3], paths: uPlot.paths.stepped({ align: 1 }) },
       ]);
-      this.#waiting = plot(waiting, now, words.count, [
+      this.#waiting = plot(waiting, now, words.count, { incrs: WHOLE }, [
         { label: "waiting", stroke: colour("--waits"), fill: colour("--waits-fill"), width: 1.5, paths: uPlot.paths.stepped({ align: 1 }) },
       ]);
       if (this.#shown) this.show(this.#shown, this.#now);
@@ -52,7 +54,7 @@ function set(plot, columns) {
   if (plot.cursor.left < 0 && columns[0].length > 0) plot.setLegend({ idx: columns[0].length - 1 });
 }
 
-function plot(place, now, write, series) {
+function plot(place, now, write, axis, series) {
   const ink = { stroke: colour("--muted"), font: `12px ${getComputedStyle(document.body).fontFamily}` };
   const grid = { stroke: colour("--line"), width: 1 };
   const minutes = (_, splits) => splits.map((at) => (at >= now() - 1 ? "now" : `−${Math.round((now() - at) / 60)} min`));
@@ -69,7 +71,7 @@ function plot(place, now, write, series) {
       },
       axes: [
         { ...ink, grid, ticks: { show: false }, size: 26, splits: () => [5, 4, 3, 2, 1, 0].map((ago) => now() - ago * 60), values: minutes },
-        { ...ink, grid, ticks: { show: false }, size: (_, texts) => 14 + 7 * Math.max(3, ...(texts ?? []).map((text) => text.length)), values: (_, splits) => splits.map(write), space: 36 },
+        { ...ink, grid, ticks: { show: false }, size: room, values: (_, splits) => splits.map(plain), space: 36, ...axis },
       ],
       series: [
         { label: "at", value: (_, at) => (at == null ? "–" : words.clock(at * 1000)) },
@@ -90,4 +92,6 @@ function top(data) {
   return 1.15 * Math.max(most, isInSight ? limit : 0) || 1;
 }
 
+const plain = (number) => words.count(Number(number.toPrecision(3)));
+const room = (_, texts) => 14 + 7 * Math.max(2, ...(texts ?? []).map((text) => text.length));
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -3,10 +3,10 @@
 const NOTHING = "–";
 const GROUPED = new Intl.NumberFormat("en");
 
-export const count = (number) => (number == null ? NOTHING : GROUPED.format(number).replace("-", "−"));
+export const count = (number) => (number == null ? NOTHING : GROUPED.format(number));
 
-/** Of tokens, of which a part is none yet. */
-export const whole = (number) => count(number == null ? null : Math.floor(number));
+/** Of tokens, of which a part is none yet, and of which none are free in a hold. */
+export const tokens = (number) => count(Math.max(0, Math.floor(number)));
 
 /** So many seconds: `310 ms`, `1.8 s`, `48 s`, `6 min 46 s`, `5 h 12 min`, `3 d 4 h`. */
 export function span(seconds) {
@@ -27,8 +27,14 @@ function two(number, size, large, unit, small) {
   return `${count(Math.floor(number / size))} ${large}${rest > 0 ? ` ${rest} ${small}` : ""}`;
 }
 
+/** How long something took that cannot take no time. */
+export const took = (seconds) => (seconds === 0 ? "<1 ms" : span(seconds));
+
+/** How long something waited that may not have waited. */
+export const waited = (seconds) => (seconds === 0 ? NOTHING : span(seconds));
+
 /** What is left of so many seconds: in tenths at the end, and never beyond it. */
-export const left = (seconds) => (seconds == null ? NOTHING : seconds < 1 ? `${Math.max(0, seconds).toFixed(1)} s` : span(seconds));
+export const left = (seconds) => (seconds > 0 && seconds < 0.95 ? `${seconds.toFixed(1)} s` : span(seconds));
 
 /** `9.9/s`, `100/s`, and `41.4/h` of what is rare. */
 export function rate(number) {
@@ -57,7 +63,14 @@ export function clock(text) {
 
 export const text = (value) => (value == null || value === "" ? NOTHING : String(value));
 
+/** The name of what is counted. */
+export const name = (key) => key.replaceAll("_", " ");
+
+/** Words of the page's own, of which there may be none. */
+export const words = (value) => value ?? "";
+
 /** What happened, in order. */
 export const story = (steps) => steps.join(" · ");
 
-export const sign = (number) => (number == null ? "any number" : count(number));
+/** A bound, where there is one. */
+export const bound = (number) => (number == null ? "any number" : count(number));

@@ -40,9 +40,14 @@ impl Serve {
     }
 
     pub(super) fn start_at(listen: &str, upstream: &str, flags: &[&str]) -> Self {
-        let mut args = vec!["serve", "--listen", listen, "--admin", "127.0.0.1:0", "--upstream", upstream];
+        let mut args = vec!["--listen", listen, "--admin", "127.0.0.1:0", "--upstream", upstream];
         args.extend(flags.iter().flat_map(|flag| flag.splitn(2, ' ')));
-        let mut child = command(&args).stdout(Stdio::null()).spawn().unwrap();
+        Self::start_with(&args)
+    }
+
+    /// With these arguments and no others.
+    pub(super) fn start_with(args: &[&str]) -> Self {
+        let mut child = command(&[&["serve"], args].concat()).stdout(Stdio::null()).spawn().unwrap();
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (err, kept) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&lines));
         let reader = thread::spawn(move || {

@@ -12,7 +12,7 @@ use super::wire::request;
 use crate::support::{self, PATIENCE, nobody, skipped, sopan, until};
 
 /// A change, as a program asks for it.
-fn change(admin: SocketAddr, path: &str, body: &Json) -> (u16, Json) {
+pub(super) fn change(admin: SocketAddr, path: &str, body: &Json) -> (u16, Json) {
     let body = body.to_string();
     let head = format!("POST {path} HTTP/1.1\r\nHost: {admin}\r\nContent-Type: application/json");
     asked(admin, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))

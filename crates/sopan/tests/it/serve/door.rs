@@ -40,8 +40,20 @@ impl Serve {
     }
 
     pub(super) fn start_at(listen: &str, upstream: &str, flags: &[&str]) -> Self {
-        let mut args = vec!["serve", "--listen", listen, "--admin", "127.0.0.1:0", "--upstream", upstream];
+        let mut args = vec!["--listen", listen, "--upstream", upstream];
         args.extend(flags.iter().flat_map(|flag| flag.splitn(2, ' ')));
+        Self::run(&args)
+    }
+
+    /// Runs with these settings, in YAML.
+    pub(super) fn start_with(settings: &str) -> Self {
+        let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+        std::fs::write(&file, settings).unwrap();
+        Self::run(&["--listen", "127.0.0.1:0", "--config", file.path().to_str().unwrap()])
+    }
+
+    fn run(args: &[&str]) -> Self {
+        let args = [&["serve", "--admin", "127.0.0.1:0"], args].concat();
         let mut child = command(&args).stdout(Stdio::null()).spawn().unwrap();
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (err, kept) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&lines));

@@ -21,12 +21,12 @@ pub const NO_UPSTREAM: &str = "none";
 /// One exchange that has ended.
 #[derive(Clone)]
 pub struct Event<'a> {
-    /// Whose request it was; none where it goes to no upstream, and nobody asked.
-    pub client: Option<ClientId>,
     /// The request's method.
     pub method: &'a Method,
     /// The request's target as the client sent it; show it redacted.
     pub uri: &'a Uri,
+    /// Whose it is.
+    pub client: ClientId,
     /// The status that the client got; none if it left before there was one.
     pub status: Option<StatusCode>,
     /// The reason of a refusal, if sopan answered by itself.
@@ -148,9 +148,9 @@ impl fmt::Debug for Event<'_> {
         let Self { client, method, uri, status, refused, observed, cache, wait, attempts, upstream, .. } = self;
         let Self { total, bytes, whole, steps, steps_left_out, .. } = self;
         f.debug_struct("Event")
-            .field("client", client)
             .field("method", method)
             .field("uri", &redact_url(&uri.to_string()))
+            .field("client", client)
             .field("status", status)
             .field("refused", refused)
             .field("observed", observed)

@@ -407,9 +407,9 @@ impl Upstream {
         }
     }
 
-    /// Who is told what became of its exchanges with this client.
+    /// Who is told what became of exchanges of this client.
     pub(crate) fn audience(&self, client: ClientId) -> Audience<'_> {
-        Audience { clock: self.clock, observer: &*self.observer, client: Some(client) }
+        Audience { clock: self.clock, observer: &*self.observer, client }
     }
 
     pub(crate) fn next_arrival(&self) -> u64 {

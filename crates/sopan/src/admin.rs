@@ -54,8 +54,8 @@ pub(crate) use metrics::Metrics;
 pub(crate) use recent::Recent;
 pub(crate) use token::Token;
 
-use crate::config::{ClientBy, Route};
-use crate::serve::{Drain, Routes};
+use crate::config::Route;
+use crate::serve::{Clients, Drain, Routes};
 
 /// A scraper or two, and somebody who looks. Those who read all the time are counted apart.
 const CONNECTIONS_MAX: usize = 64;
@@ -76,6 +76,8 @@ pub(crate) struct Scene {
     pub(crate) recent: Arc<Recent>,
     /// In the order of the settings.
     pub(crate) upstreams: Vec<Behind>,
+    /// Who is called what.
+    pub(crate) clients: Arc<Clients>,
     pub(crate) routes: Routes,
     pub(crate) cache: Option<Arc<Cache>>,
     /// Those for connections of clients that are free.
@@ -96,7 +98,6 @@ pub(crate) struct Behind {
     pub(crate) route: Route,
     /// Rates before quotas, the order in which a lane tells how full they are.
     pub(crate) limits: Vec<Limit>,
-    pub(crate) client_by: ClientBy,
     pub(crate) has_cache: bool,
 }
 

@@ -94,6 +94,7 @@ fn as_text(file: &str, loaded: &Loaded) -> String {
     let places = Places::of(loaded);
     let mut parts = vec![(String::new(), &loaded.program)];
     parts.extend(loaded.upstreams.iter().map(|(name, resolved)| (format!("upstreams.{name}"), resolved)));
+    parts.extend(loaded.clients.iter().map(|(name, resolved)| (format!("clients.{name}"), resolved)));
     let row = |(from, value): &(Origin, Value)| {
         (value.setting.path(), Printable(&value.shown()).to_string(), places.origin(*from, value))
     };
@@ -127,12 +128,13 @@ pub(crate) fn in_force_of(file: Option<&str>, loaded: &Loaded) -> Json {
     if loaded.serve.is_none() {
         return Json::Null;
     }
-    let (settings, upstreams) = parts(loaded);
-    json!({"file": file, "settings": settings, "upstreams": upstreams})
+    let mut told = parts(loaded);
+    told.insert("file".to_owned(), json!(file));
+    Json::Object(told)
 }
 
-/// The values of the program, and those of each upstream.
-fn parts(loaded: &Loaded) -> (Json, Json) {
+/// The values of the program, and those of each upstream and client.
+fn parts(loaded: &Loaded) -> Map<String, Json> {
     let places = Places::of(loaded);
     let part = |resolved: &Resolved| {
         let entry = |(from, value): &(Origin, Value)| {
@@ -142,8 +144,15 @@ fn parts(loaded: &Loaded) -> (Json, Json) {
         };
         Json::Object(resolved.values.iter().map(entry).collect::<Map<_, _>>())
     };
-    let upstreams: Map<_, _> = loaded.upstreams.iter().map(|(name, of)| (name.clone(), part(of))).collect();
-    (part(&loaded.program), Json::Object(upstreams))
+    let named = |named: &[(String, Resolved)]| {
+        Json::Object(named.iter().map(|(name, of)| (name.clone(), part(of))).collect::<Map<_, _>>())
+    };
+    let parts = [
+        ("settings", part(&loaded.program)),
+        ("upstreams", named(&loaded.upstreams)),
+        ("clients", named(&loaded.clients)),
+    ];
+    parts.into_iter().map(|(key, part)| (key.to_owned(), part)).collect()
 }
 
 fn as_json(file: &str, loaded: &Loaded) -> Json {
@@ -165,8 +174,9 @@ fn as_json(file: &str, loaded: &Loaded) -> Json {
     let problems: Vec<_> = loaded.wrong.problems.iter().map(problem).collect();
     let mut told = json!({"file": file, "ok": loaded.serve.is_some(), "problems": problems});
     if loaded.serve.is_some() {
-        let (settings, upstreams) = parts(loaded);
-        (told["settings"], told["upstreams"]) = (settings, upstreams);
+        for (key, part) in parts(loaded) {
+            told[key] = part;
+        }
     }
     told
 }

@@ -9,6 +9,7 @@
 //! | `admin` | what is going on? |
 //! | `ask` | what does a sopan that runs say of itself? |
 //! | `status`, `top` | how is that shown, once and all the time? |
+//! | `keys` | what does a key look like, and by what is it known? |
 //! | `fetch` | what does this one URL say? |
 //! | `explain` | what would be done with such an answer? |
 //! | `fake` | how does it behave against a rate-limited API? |
@@ -28,6 +29,7 @@ mod demo;
 mod explain;
 mod fake;
 mod fetch;
+mod keys;
 mod log;
 mod man;
 mod serve;
@@ -63,6 +65,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
         cli::Command::Check(typed) => check(&typed),
         cli::Command::Example => told(print(config::example().as_bytes())),
         cli::Command::Schema => told(print(config::schema().as_bytes())),
+        cli::Command::Keys(cli::Keys { command: cli::KeysCommand::New(typed) }) => new_key(&typed),
         cli::Command::Status(typed) => status(&typed),
         cli::Command::Top(typed) => top(&typed),
         cli::Command::Fetch(typed) => fetch(&typed),
@@ -94,7 +97,8 @@ fn serve(typed: &cli::Serve) -> Result<(), u8> {
         WRONG_SETTINGS
     })?;
     let access_log = settings.access_log.then(|| log.access());
-    let metrics = admin::Metrics::new(names().map(str::to_owned), access_log);
+    let clients = settings.clients.iter().flat_map(|clients| &clients.clients).map(|client| client.name.clone());
+    let metrics = admin::Metrics::with_clients(names().map(str::to_owned), clients, access_log);
     serve::run(settings, in_force, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
 }
 
@@ -123,6 +127,11 @@ fn status(typed: &cli::Status) -> Result<(), u8> {
 fn top(typed: &cli::Watch) -> Result<(), u8> {
     let settings = config::watch(typed, false).map_err(|wrong| refuse(&wrong))?;
     told(top::run(&settings, config::wants_colours(&io::stdout())))
+}
+
+fn new_key(typed: &cli::KeysNew) -> Result<(), u8> {
+    let settings = config::new_key(typed).map_err(|wrong| refuse(&wrong))?;
+    told(keys::new(&settings).and_then(|text| print(text.as_bytes())))
 }
 
 fn fetch(typed: &cli::Fetch) -> Result<(), u8> {

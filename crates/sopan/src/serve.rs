@@ -6,6 +6,7 @@
 //! by the engine.
 
 mod answer;
+mod auth;
 mod client;
 mod connection;
 mod drain;
@@ -37,7 +38,10 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::log::Counted;
 use crate::{admin, config, version};
-pub(crate) use client::name_of;
+pub(crate) use client::Clients;
+pub(crate) use client::number_of;
+#[cfg(test)]
+pub(crate) use client::of_key;
 use connection::Door;
 pub(crate) use drain::Drain;
 use drain::Signals;
@@ -127,7 +131,9 @@ async fn serve(
     tell(&settings, address, &upstreams);
     listening(address);
     let nowhere = Nowhere::new(clock, beside(metrics.none(), None));
-    let door = Arc::new(Door::new(&settings, upstreams.clone(), nowhere, clock, Arc::clone(&drain)));
+    let clients = Arc::new(Clients::new(&settings));
+    let door =
+        Arc::new(Door::new(&settings, upstreams.clone(), Arc::clone(&clients), nowhere, clock, Arc::clone(&drain)));
     let places = Arc::new(Semaphore::new(settings.max_connections));
     if let (Some(admin), Some(recent)) = (admin, recent) {
         let scene = admin::Scene {
@@ -135,6 +141,7 @@ async fn serve(
             metrics,
             recent,
             upstreams: settings.upstreams.iter().zip(&upstreams).map(behind).collect(),
+            clients,
             routes: Routes::new(settings.upstreams.iter().map(|served| &served.route)),
             cache: cache.clone(),
             places: Arc::clone(&places),
@@ -170,7 +177,6 @@ fn behind((served, upstream): (&config::Served, &Arc<Upstream>)) -> admin::Behin
         upstream: Arc::clone(upstream),
         route: served.route.clone(),
         limits: in_order(served).cloned().collect(),
-        client_by: served.client_by.clone(),
         has_cache: served.settings.cache.as_ref().is_some_and(|policy| policy.on),
     }
 }
@@ -218,6 +224,20 @@ fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstre
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();
+    }
+    if let Some(clients) = &settings.clients {
+        tell_of_clients(clients);
+    }
+}
+
+/// Who may ask. What their keys are good for is told by `check`.
+fn tell_of_clients(config::Clients { fields, clients }: &config::Clients) {
+    let count = Counted(clients.len() as u64, "client");
+    tracing::info!(clients = clients.len(), "requests need a key, which {count} may have, as {fields}");
+    for config::Client { name, weight, limits, .. } in clients {
+        let limits: Vec<_> = limits.iter().map(ToString::to_string).collect();
+        let limits = if limits.is_empty() { "those of the upstream".to_owned() } else { limits.join(", ") };
+        tracing::info!(client = name, weight, limits, "client {name}: weight {weight}; limits {limits}");
     }
 }
 

@@ -58,19 +58,18 @@ enum Now {
     Asks(Instant),
 }
 
-/// Who is told a story, and the clock by which it ends.
+/// Who is told a story, whose it is, and the clock by which it ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Audience<'a> {
     pub(crate) clock: Clock,
     pub(crate) observer: &'a dyn Observer,
-    /// Whose the exchange is, if it goes to an upstream.
-    pub(crate) client: Option<ClientId>,
+    pub(crate) client: ClientId,
 }
 
 /// A story, and whose it is.
 pub(super) struct Told {
-    pub(super) client: ClientId,
     pub(super) story: Story,
+    pub(super) client: ClientId,
     pub(super) method: Method,
     pub(super) uri: Uri,
 }

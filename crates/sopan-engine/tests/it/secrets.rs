@@ -34,10 +34,10 @@ fn inbound() -> Inbound {
 fn event() -> String {
     let (method, uri) = (Method::GET, Uri::from_static(TARGET));
     let event = Event {
-        client: None,
         ended: sopan_core::time::Instant::ORIGIN,
         method: &method,
         uri: &uri,
+        client: ClientId(1),
         status: None,
         refused: None,
         observed: None,

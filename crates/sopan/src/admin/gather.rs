@@ -21,7 +21,7 @@ use super::state::{
 };
 use super::{Behind, Scene};
 use crate::log::{self, Stamp};
-use crate::serve::name_of;
+use crate::serve::Clients;
 use crate::version;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -43,7 +43,9 @@ impl Scene {
             },
             log_lines_lost: log::lines_lost(),
             cache: self.cache.as_ref().map(|cache| store(cache.usage())),
-            upstreams: upstreams.map(|(number, behind)| upstream(behind, self.metrics.totals(number))).collect(),
+            upstreams: upstreams
+                .map(|(number, behind)| upstream(behind, self.metrics.totals(number), &self.clients))
+                .collect(),
             exchanges: self.recent.newest().iter().map(|ended| self.exchange(ended)).collect(),
         }
     }
@@ -59,7 +61,7 @@ impl Scene {
         Exchange {
             id: ended.id,
             upstream: name.to_owned(),
-            client: ended.client.zip(behind).map(|(client, behind)| name_of(client, &behind.client_by)),
+            client: self.clients.name(ended.client).into_owned(),
             method: ended.method.to_string(),
             target: ended.target(),
             status: ended.status.map(|status| status.as_u16()),
@@ -75,10 +77,10 @@ impl Scene {
     }
 }
 
-fn upstream(behind: &Behind, totals: Totals) -> Upstream {
+fn upstream(behind: &Behind, totals: Totals, named: &Clients) -> Upstream {
     let Look { snapshot, outlook, lines } = behind.upstream.look(CLIENTS_MAX);
     let clients = lines.iter().map(|(line, wait)| Client {
-        name: name_of(line.client, &behind.client_by),
+        name: named.name(line.client).into_owned(),
         waiting: line.waiting as u64,
         weight: line.weight,
         wait_s: seconds(*wait),

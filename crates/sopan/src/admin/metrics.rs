@@ -4,6 +4,7 @@
 //! increments and no look-up. What is, a queue, a hold, a breaker, is read from the upstreams when somebody asks. The labels
 //! are fixed here and by the settings; nothing that comes over a wire ever becomes one.
 
+mod clients;
 mod observed;
 mod totals;
 
@@ -29,6 +30,7 @@ use sopan_engine::refusal::REASONS;
 
 use crate::log::{self, AccessLog};
 use crate::version;
+use clients::ByClient;
 use observed::WouldBe;
 pub(super) use totals::Totals;
 
@@ -56,6 +58,8 @@ pub(crate) struct Tally {
     answered_in: Histogram,
     total: Histogram,
     would_be: WouldBe,
+    /// What is counted of clients, wherever their requests go.
+    clients: Arc<ByClient>,
     access_log: Option<AccessLog>,
 }
 
@@ -103,9 +107,19 @@ const SECONDS: [f64; 16] =
 impl Metrics {
     /// Nothing has happened yet; every counter is there from the start, at zero. `names` are those of the upstreams.
     pub(crate) fn new(names: impl IntoIterator<Item = String>, access_log: Option<AccessLog>) -> Arc<Self> {
-        let upstreams: Vec<_> =
-            names.into_iter().map(|name| Arc::new(Tally::new(name.into(), access_log.clone()))).collect();
-        let none = Arc::new(Tally::new(NO_UPSTREAM.into(), access_log));
+        Self::with_clients(names, [], access_log)
+    }
+
+    /// The same where clients have keys, in the order of the settings.
+    pub(crate) fn with_clients(
+        names: impl IntoIterator<Item = String>,
+        clients: impl IntoIterator<Item = String>,
+        access_log: Option<AccessLog>,
+    ) -> Arc<Self> {
+        let clients = Arc::new(ByClient::new(clients));
+        let tally = |name: Arc<str>| Arc::new(Tally::new(name, Arc::clone(&clients), access_log.clone()));
+        let upstreams: Vec<_> = names.into_iter().map(|name| tally(name.into())).collect();
+        let none = tally(NO_UPSTREAM.into());
         let lanes = upstreams.iter().map(|tally| Shown { name: Arc::clone(&tally.upstream), lane: OnceLock::new() });
         let lanes: Arc<[_]> = lanes.collect();
         let mut registry = Registry::with_prefix("sopan");
@@ -113,6 +127,7 @@ impl Metrics {
         registry.register("build", "The version that runs, and the commit that it was built from", build);
         let all: Vec<_> = upstreams.iter().chain([&none]).map(Arc::clone).collect();
         register(&mut registry, &upstreams, &all);
+        clients.register(&mut registry);
         registry.register_collector(Box::new(observed::Shown::new(&upstreams)));
         registry.register_collector(Box::new(LaneCollector(Arc::clone(&lanes))));
         Arc::new(Self { registry, upstreams, none, lanes })
@@ -239,7 +254,7 @@ impl<const N: usize> EncodeMetric for Counters<N> {
 }
 
 impl Tally {
-    fn new(upstream: Arc<str>, access_log: Option<AccessLog>) -> Self {
+    fn new(upstream: Arc<str>, clients: Arc<ByClient>, access_log: Option<AccessLog>) -> Self {
         Self {
             upstream,
             attempts: array::from_fn(|_| Counter::default()),
@@ -252,6 +267,7 @@ impl Tally {
             answered_in: Histogram::new(SECONDS),
             total: Histogram::new(SECONDS),
             would_be: WouldBe::default(),
+            clients,
             access_log,
         }
     }
@@ -283,8 +299,9 @@ impl Observer for Tally {
         if let Some(observed) = event.observed {
             self.would_be.ended(observed);
         }
+        let client = self.clients.ended(event);
         if let Some(log) = &self.access_log {
-            log.tell(&self.upstream, event);
+            log.tell(&self.upstream, client, event);
         }
     }
 }
@@ -400,6 +417,7 @@ pub(super) mod tests {
     use std::time::Duration;
 
     use http::Method;
+    use sopan_core::queue::ClientId;
     use sopan_core::time::Instant;
 
     use super::*;
@@ -412,13 +430,13 @@ pub(super) mod tests {
         Outcome::Answered { status: StatusCode::from_u16(status).unwrap(), retry_after: None }
     }
 
-    fn event(status: u16) -> Event<'static> {
+    pub(in crate::admin) fn event(status: u16) -> Event<'static> {
         static URI: OnceLock<http::Uri> = OnceLock::new();
         Event {
-            client: None,
             ended: Instant::ORIGIN,
             method: &Method::GET,
             uri: URI.get_or_init(|| "/api/v1/orders?page=2&key=SECRET".parse().unwrap()),
+            client: ClientId(1),
             status: Some(StatusCode::from_u16(status).unwrap()),
             refused: None,
             observed: None,

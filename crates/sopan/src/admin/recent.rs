@@ -68,7 +68,7 @@ pub(super) struct Ended {
     pub(super) id: u64,
     /// The number of its upstream; none if it went to none.
     pub(super) upstream: Option<usize>,
-    pub(super) client: Option<ClientId>,
+    pub(super) client: ClientId,
     pub(super) method: Method,
     /// With its secrets, and perhaps cut off.
     target: String,
@@ -206,7 +206,7 @@ pub(super) mod tests {
     /// An exchange of shop's with this target and status has ended.
     pub(in super::super) fn tell(recent: &Arc<Recent>, uri: &str, status: u16, ended: Instant) {
         recent.beside(Arc::new(Unobserved), Some(0)).ended(&Event {
-            client: Some(ClientId(1)),
+            client: ClientId(1),
             method: &Method::GET,
             uri: &uri.parse().unwrap(),
             status: StatusCode::from_u16(status).ok(),

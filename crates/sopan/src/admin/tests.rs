@@ -27,19 +27,20 @@ fn scene(token: Option<&str>) -> Arc<Scene> {
         let observer = recent.beside(metrics.observer(number), Some(number));
         let around = Surroundings { clock, observer, cache: Some(Arc::clone(&cache)), ..Surroundings::default() };
         let (upstream, _) = Upstream::start(settings, around).unwrap();
-        Behind { upstream, route: route.clone(), limits, client_by: ClientBy::Ip, has_cache: is_shop }
+        Behind { upstream, route: route.clone(), limits, has_cache: is_shop }
     });
     Arc::new(Scene {
         gate: Gate::new(&[], token.map(|token| Token::of(token.as_bytes()).unwrap())),
         upstreams: upstreams.collect(),
         metrics,
         recent,
+        clients: Arc::default(),
         routes: Routes::new(&routes),
         cache: Some(cache),
         places: Arc::new(Semaphore::new(7)),
         max_connections: 10,
         drain: Arc::default(),
-        settings: json!({"file": null, "settings": {}, "upstreams": {}}),
+        settings: json!({"file": null, "settings": {}, "upstreams": {}, "clients": {}}),
         clock,
         began: clock.now(),
         started: SystemTime::UNIX_EPOCH,

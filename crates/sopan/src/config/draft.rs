@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::StatusCode;
+use http::{Method, StatusCode};
+use sopan_core::access::{KeyDigest, KeyFields};
 use sopan_core::headers::ForwardedPolicy;
 use sopan_core::hints::Reader;
 use sopan_core::policy::{CachePolicy, JitterKind, Limit, OnLongRetryAfter, PathRuleError, Revalidate};
@@ -35,6 +36,7 @@ pub(crate) struct Program {
     pub(crate) cache_size: u64,
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_disk_size: u64,
+    pub(crate) key_fields: KeyFields,
 }
 
 impl Program {
@@ -58,8 +60,36 @@ impl Program {
             cache_size: 0,
             cache_dir: None,
             cache_disk_size: 0,
+            key_fields: KeyFields::NONE,
         }
     }
+}
+
+/// What values are put into: one of these is wanted, and the others are thrown away.
+#[derive(Debug, Clone)]
+pub(crate) struct Drafts {
+    pub(crate) program: Program,
+    pub(crate) upstream: Treatment,
+    pub(crate) client: Caller,
+}
+
+impl Default for Drafts {
+    fn default() -> Self {
+        Self { program: Program::new(), upstream: Treatment::new(), client: Caller::default() }
+    }
+}
+
+/// Who may ask, and for what.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Caller {
+    pub(crate) keys: Vec<KeyDigest>,
+    pub(crate) weight: u32,
+    pub(crate) limits: Vec<Limit>,
+    /// None for all of them, as of methods and paths.
+    pub(crate) upstreams: Option<Vec<String>>,
+    pub(crate) methods: Option<Vec<Method>>,
+    pub(crate) paths: Option<Vec<String>>,
+    pub(crate) expires: Option<SystemTime>,
 }
 
 /// How an upstream is reached and treated.

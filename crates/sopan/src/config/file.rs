@@ -4,6 +4,7 @@
 //! passed over, so that the rest is looked at too. Whether a value is right is for [`super::layer`], and whether values fit
 //! each other for [`super::resolve`].
 
+mod clients;
 mod meant;
 mod nearest;
 mod stand_in;
@@ -13,12 +14,16 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+pub(in crate::config) use nearest::nearest;
+
 use super::layer::{Item, Layer, Origin, Value};
 use super::problem::{Place, Problem, Source};
+use super::read::upstream_name;
 use super::setting::{Kind, Section, Setting};
 use super::table;
 use super::tree::{self, Form, Key, Node};
 use meant::{Part, meant};
+use nearest::plain;
 use stand_in::resolve;
 
 /// The largest file; one with a thousand upstreams is smaller.
@@ -39,10 +44,12 @@ pub(crate) struct File {
     pub(crate) program: Layer,
     pub(crate) defaults: Layer,
     pub(crate) upstreams: Vec<Named>,
+    /// None if it does not speak of clients.
+    pub(crate) clients: Option<Vec<Named>>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// An upstream of a file.
+/// An upstream of a file, or a client.
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -69,6 +76,7 @@ impl File {
             program: Layer::new(Origin::File, ""),
             defaults: Layer::new(Origin::Defaults, "defaults"),
             upstreams: Vec::new(),
+            clients: None,
             problems: Vec::new(),
         }
     }
@@ -126,6 +134,7 @@ fn read_up_to(path: &Path, max: u64) -> Result<Vec<u8>, String> {
 /// The keys of a file that lead to others.
 const UPSTREAMS: &str = "upstreams";
 const DEFAULTS: &str = "defaults";
+const CLIENTS: &str = "clients";
 /// What each upstream has of its own.
 const OWN: [&str; 2] = ["url", "route"];
 
@@ -184,8 +193,9 @@ impl Reader {
                     self.upstreams(node, &key.span);
                 }
                 DEFAULTS => self.defaults(node, &key.span),
+                CLIENTS => self.clients(node, &key.span),
                 _ => {
-                    let inner = &[UPSTREAMS, DEFAULTS];
+                    let inner = &[UPSTREAMS, DEFAULTS, CLIENTS];
                     let meant =
                         self.entry(&mut Part { section: Section::Program, layer: &mut program, inner }, key, node);
                     has_upstreams |= meant == Some(UPSTREAMS);
@@ -231,17 +241,8 @@ impl Reader {
     }
 
     fn upstream(&mut self, key: &Key, node: &Node) {
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         let path = format!("{UPSTREAMS}.{}", key.text);
-        if key.text == "none" {
-            let why = "no upstream can be called `none`, which means in metrics that there is none; write another name";
-            self.tell(&key.span, UPSTREAMS, why);
-        } else if key.text.is_empty() || key.text.len() > 64 || !key.text.bytes().all(is_name) {
-            let why = format!(
-                "`{}` cannot be the name of an upstream, which logs and metrics show; write 1 to 64 of the letters a to z, \
-                 digits, - and _",
-                key.text
-            );
+        if let Err(why) = upstream_name(&key.text) {
             self.tell(&key.span, UPSTREAMS, why);
         }
         let mut layer = Layer::new(Origin::File, path.clone());
@@ -298,7 +299,7 @@ impl Reader {
 
     /// A key that must be a setting. Answers with the key that was meant, if one was.
     fn entry(&mut self, part: &mut Part<'_>, key: &Key, node: &Node) -> Option<&'static str> {
-        let Some(setting) = table::find(part.section, &key.text) else { return self.unknown(part, key) };
+        let Some(setting) = table::find(part.section, &key.text) else { return self.unknown(part, key, node) };
         let name = part.layer.name(setting);
         match self.value(setting, &name, key, node) {
             Some(value) => part.layer.values.push(value),
@@ -307,7 +308,7 @@ impl Reader {
         Some(setting.key)
     }
 
-    fn unknown(&mut self, part: &Part<'_>, key: &Key) -> Option<&'static str> {
+    fn unknown(&mut self, part: &Part<'_>, key: &Key, node: &Node) -> Option<&'static str> {
         if self.file.problems.len() >= PROBLEMS_MAX {
             return None;
         }
@@ -324,7 +325,11 @@ impl Reader {
             .filter(|key| !of_defaults || !OWN.contains(key))
             .collect();
         let (meant, help) = meant(part, &key.text, &known);
-        self.tell(&key.span, path, format!("there is no setting `{}` here; {help}", key.text));
+        let why = format!("there is no setting `{}` here; {help}", key.text);
+        let problem = Problem::error(Place::File(key.span.clone()), path, why);
+        // Some write the key itself, and not what it is known by.
+        let is_key = part.section == Section::Client && plain(&key.text).contains("key");
+        self.file.problems.push(if is_key { problem.hiding(&Place::File(node.span.clone())) } else { problem });
         meant
     }
 
@@ -355,6 +360,14 @@ impl Reader {
             }
             tree::Value::List(items) if items.is_empty() && setting.kind == Kind::Limits => {
                 self.tell(&key.span, name, "there is none; write unlimited if that is meant, or leave it away");
+                return None;
+            }
+            // Where nothing said means everything, nothing listed must not.
+            tree::Value::List(items)
+                if items.is_empty() && (setting.section == Section::Client || setting.kind == Kind::KeyFields) =>
+            {
+                let or = if setting.kind == Kind::Digests { "" } else { ", or leave it away, which means all of them" };
+                self.tell(&key.span, name, format!("there is none; {}{or}", allowed()));
                 return None;
             }
             tree::Value::List(items) if items.len() > ITEMS_MAX => {

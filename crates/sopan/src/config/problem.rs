@@ -8,6 +8,9 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
+use sopan_core::access::KEY_BYTES_MIN;
+
+use super::KEY_BEGINS;
 use crate::log::{Counted, Printable, is_unseen};
 
 /// Where a value comes from.
@@ -51,6 +54,8 @@ pub(crate) struct Problem {
     pub(crate) help: Option<String>,
     /// Another place that has to do with it, and what.
     pub(crate) also: Option<(Range<usize>, String)>,
+    /// What may be a secret, and is not shown.
+    pub(crate) hidden: Option<Range<usize>>,
 }
 
 impl Problem {
@@ -69,11 +74,25 @@ impl Problem {
             Some((at, _)) => (why[..at].to_owned(), Some(why[at + 2..].to_owned())),
             None => (why, None),
         };
-        Self { severity: Severity::Error, place, key: cut(&without_secrets(&key.into())), what, help, also: None }
+        Self {
+            severity: Severity::Error,
+            place,
+            key: cut(&without_secrets(&key.into())),
+            what,
+            help,
+            also: None,
+            hidden: None,
+        }
     }
 
     pub(crate) fn warning(place: Place, key: impl Into<String>, why: impl Display) -> Self {
         Self { severity: Severity::Warning, ..Self::error(place, key, why) }
+    }
+
+    /// The same where there may be a secret.
+    pub(crate) fn hiding(self, place: &Place) -> Self {
+        let Place::File(span) = place else { return self };
+        Self { hidden: Some(span.clone()), ..self }
     }
 
     /// The same with another place that has to do with it.
@@ -151,6 +170,15 @@ impl Source {
     }
 }
 
+/// With stars for what stands in these bytes, byte by byte.
+fn with_stars(text: &str, span: &Range<usize>) -> String {
+    let star = |(at, c): (usize, char)| {
+        let is_in = span.contains(&at) && !"\r\n".contains(c);
+        std::iter::repeat_n(if is_in { '*' } else { c }, if is_in { c.len_utf8() } else { 1 })
+    };
+    text.char_indices().flat_map(star).collect()
+}
+
 /// Of what cannot be seen that which is not a byte long: who draws the lines sees to the rest.
 fn is_replaced(c: char) -> bool {
     is_unseen(c) && !c.is_ascii()
@@ -166,6 +194,7 @@ fn without_secrets(text: &str) -> String {
         passwords(line, |range| hide(begin + range.start..begin + range.end));
         queries(line, |range| hide(begin + range.start..begin + range.end));
         values_of_secrets(line, |range| hide(begin + range.start..begin + range.end));
+        keys(line, |range| hide(begin + range.start..begin + range.end));
         begin += line.len();
     }
     let star = |(at, c): (usize, char)| {
@@ -222,6 +251,17 @@ fn queries(line: &str, mut hide: impl FnMut(Range<usize>)) {
                 hide(at + name.len() + 1..at + item.len());
             }
             at += item.len() + 1;
+        }
+    }
+}
+
+/// Keys of our own, wherever somebody puts one.
+fn keys(line: &str, mut hide: impl FnMut(Range<usize>)) {
+    for (at, _) in line.match_indices(KEY_BEGINS) {
+        let rest = &line[at + KEY_BEGINS.len()..];
+        let length = rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)).count();
+        if length >= KEY_BYTES_MIN {
+            hide(at + KEY_BEGINS.len()..at + KEY_BEGINS.len() + length);
         }
     }
 }
@@ -308,7 +348,10 @@ impl Wrong {
     /// As people read it, with colours for a terminal.
     pub(crate) fn told(&self, colours: bool) -> String {
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
-        let shown = self.source.shown();
+        let mut shown = self.source.shown();
+        for span in self.problems.iter().filter_map(|problem| problem.hidden.as_ref()) {
+            shown = with_stars(&shown, span);
+        }
         let told = |problem: &Problem| self.one(problem, &shown, &renderer);
         let mut shown_first: Vec<_> = self.problems.iter().collect();
         if self.problems.len() > SHOWN_MAX {
@@ -323,7 +366,7 @@ impl Wrong {
     }
 
     fn one(&self, problem: &Problem, shown: &str, renderer: &Renderer) -> String {
-        let Problem { severity, place, key, what, help, also } = problem;
+        let Problem { severity, place, key, what, help, also, .. } = problem;
         let what = &Printable(what).to_string();
         let help = &help.as_ref().map(|help| Printable(help).to_string());
         let named = |name: &str| if name.is_empty() { what.clone() } else { format!("{}: {what}", Printable(name)) };
@@ -408,6 +451,7 @@ mod tests {
             ("https://h/x?page=2&key=secret#top", "https://h/x?page=*&key=******#top"),
             ("{api_key: hunter2}\n'X-Token' = \"a b\"\n", "{api_key: ********\n'X-Token' = *****\n"),
             ("headers: {Authorization: Bearer é}", "headers: {Authorization: **********"),
+            ("k: [sopan_0123456789abcdef-_é, sopan_short]", "k: [sopan_******************é, sopan_short]"),
             ("client_by: header:X-Api-Key\nurl: http://h/?a", "client_by: header:X-Api-Key\nurl: http://h/?a"),
             // What a terminal would obey, or not show.
             ("a\u{9b}31m \u{202e}b\u{200b}", "a\u{b7}31m \u{fffd}b\u{fffd}"),

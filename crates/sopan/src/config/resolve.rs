@@ -4,16 +4,19 @@
 //! where it came from, for who asks, and so that a pair that does not fit is shown where it was written.
 
 mod cache;
+mod clients;
 
 use std::path::PathBuf;
 
 use sopan_core::policy::{Allowed, Limit, PolicyError};
 use sopan_engine::{ClientCertificate, Roots, Target, TlsError};
 
-use super::draft::{Program, Treatment};
+pub(crate) use clients::Taken;
+
+use super::draft::{Drafts, Program, Treatment};
 use super::layer::{Item, Layer, Origin, Value};
 use super::problem::{Place, Problem};
-use super::setting::{Kind, Section, Setting};
+use super::setting::{Kind, Setting};
 use super::table;
 
 /// Values in force, and where each came from.
@@ -140,18 +143,21 @@ impl Resolved {
         Problem::warning(told_at(place, &name), name, why)
     }
 
+    fn drafts(&self) -> Drafts {
+        let mut drafts = Drafts::default();
+        self.values.iter().for_each(|(_, value)| Layer::put(value, &mut drafts));
+        drafts
+    }
+
     /// What all of it comes to, for the program.
     pub(crate) fn program(&self) -> Program {
-        let mut program = Program::new();
-        self.values.iter().for_each(|(_, value)| Layer::put(value, &mut program, &mut Treatment::new()));
-        program
+        self.drafts().program
     }
 
     /// What all of it comes to, for an upstream, and whether it can be kept to.
     /// `target`: where it is, if that is said elsewhere.
     pub(crate) fn upstream(&self, target: Option<Target>, problems: &mut Vec<Problem>) -> Treatment {
-        let mut upstream = Treatment::new();
-        self.values.iter().for_each(|(_, value)| Layer::put(value, &mut Program::new(), &mut upstream));
+        let mut upstream = self.drafts().upstream;
         upstream.target = upstream.target.or(target);
         if let Some(target) = &upstream.target {
             upstream.settings.target = target.clone();
@@ -448,5 +454,5 @@ fn in_a_unit(rate: &sopan_core::policy::Rate) -> Option<(u64, &'static str)> {
 
 /// The settings of an upstream, and not of the program.
 pub(crate) fn is_of_upstream(setting: &Setting) -> bool {
-    setting.section != Section::Program
+    setting.section.is_of_upstream()
 }

@@ -5,20 +5,22 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::HeaderName;
+use sopan_core::access::{Access, KeyDigest, KeyFields};
+use sopan_core::policy::Limit;
 use sopan_core::safety::Hosts;
 use sopan_engine::{Settings, Target};
 
 use super::Format;
 use super::draft::{Program, Treatment};
-use super::file::File;
+use super::file::{File, Named};
 use super::flags::Typed;
 use super::layer::Layer;
 use super::problem::{Place, Problem, Wrong};
 use super::read::show_size;
-use super::resolve::{Resolved, is_of_upstream};
+use super::resolve::{Resolved, Taken, is_of_upstream};
 use super::route::Route;
 use super::setting::Section;
 use crate::admin::Token;
@@ -36,6 +38,8 @@ pub(crate) struct Serve {
     pub(crate) upstreams: Vec<Served>,
     /// For whom requests may be.
     pub(crate) hosts: Hosts,
+    /// Who may ask; none where whoever gets in may.
+    pub(crate) clients: Option<Clients>,
     /// The longest that a client may take for the head of a request.
     pub(crate) header_timeout: Duration,
     /// How long a client's connection is kept without a request, and may be silent in a body.
@@ -84,6 +88,29 @@ pub(crate) struct Served {
     pub(crate) client_by: ClientBy,
 }
 
+/// Who may ask, and how that is known.
+#[derive(Debug, Clone)]
+pub(crate) struct Clients {
+    /// Where keys are looked for.
+    pub(crate) fields: KeyFields,
+    /// At least one. A client is known by its number here.
+    pub(crate) clients: Vec<Client>,
+}
+
+/// A client that has a key.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    /// As the log and the metrics call it.
+    pub(crate) name: String,
+    /// One or two.
+    pub(crate) keys: Vec<KeyDigest>,
+    /// Its share against others.
+    pub(crate) weight: u32,
+    /// What it may use of each upstream.
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) access: Access,
+}
+
 /// By what clients are told apart, for fairness between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ClientBy {
@@ -106,6 +133,7 @@ pub(crate) struct Loaded {
     pub(crate) wrong: Wrong,
     pub(crate) program: Resolved,
     pub(crate) upstreams: Vec<(String, Resolved)>,
+    pub(crate) clients: Vec<(String, Resolved)>,
     /// None where anything is wrong.
     pub(crate) serve: Option<Serve>,
 }
@@ -149,6 +177,9 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
         for named in &mut file.upstreams {
             named.layer.sift(&mut wrong.problems);
         }
+        for named in file.clients.iter_mut().flatten() {
+            named.layer.sift(&mut wrong.problems);
+        }
         top = Some(&file.program);
         defaults = Some(&file.defaults);
         parts.extend(file.upstreams.iter().map(|named| (named.name.clone(), named.place.clone(), Some(&named.layer))));
@@ -174,11 +205,32 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     program.store(&settled, &mut found);
     let rooms = served.iter().zip(&upstreams);
     found.extend(rooms.filter_map(|((_, _, treatment), (_, own))| own.room_for_entries(treatment, &program, &settled)));
+    let (clients, callers) = clients(file.as_ref(), &table, &served, &mut found);
     wrong.problems.append(&mut found);
     once(&mut wrong.problems);
     in_order(&mut wrong.problems);
-    let serve = (!wrong.has_errors()).then(|| made(settled, served, token));
-    Loaded { wrong, program, upstreams, serve }
+    let callers = callers.map(|clients| Clients { fields: settled.key_fields, clients });
+    let serve = (!wrong.has_errors()).then(|| made(settled, served, callers, token));
+    Loaded { wrong, program, upstreams, clients, serve }
+}
+
+/// Clients, as they are settled and as they are treated; none where the file does not speak of any.
+fn clients(
+    file: Option<&File>,
+    table: &Layer,
+    served: &[(String, Place, Treatment)],
+    problems: &mut Vec<Problem>,
+) -> (Vec<(String, Resolved)>, Option<Vec<Client>>) {
+    let Some(named) = file.and_then(|file| file.clients.as_ref()) else { return (Vec::new(), None) };
+    let upstreams: Vec<_> = served.iter().map(|(name, ..)| name.as_str()).collect();
+    let (mut taken, now) = (Taken::default(), SystemTime::now());
+    let (mut settled, mut clients) = (Vec::new(), Vec::new());
+    for Named { name, layer, .. } in named {
+        let resolved = Resolved::of(&[layer, table], |setting| setting.section == Section::Client);
+        clients.push(resolved.caller(name, &upstreams, &mut taken, now, problems));
+        settled.push((name.clone(), resolved));
+    }
+    (settled, Some(clients))
 }
 
 /// What stands in one place and counts for many upstreams, as a default does, is wrong once.
@@ -204,7 +256,12 @@ fn in_order(problems: &mut [Problem]) {
     });
 }
 
-fn made(program: Program, served: Vec<(String, Place, Treatment)>, admin_token: Option<Token>) -> Serve {
+fn made(
+    program: Program,
+    served: Vec<(String, Place, Treatment)>,
+    clients: Option<Clients>,
+    admin_token: Option<Token>,
+) -> Serve {
     let upstreams = served
         .into_iter()
         .map(|(name, _, Treatment { route, settings, client_by, .. })| Served { name, route, settings, client_by })
@@ -216,6 +273,7 @@ fn made(program: Program, served: Vec<(String, Place, Treatment)>, admin_token: 
         admin_token,
         upstreams,
         hosts: Hosts { names: program.hosts, is_open: program.is_open },
+        clients,
         header_timeout: program.header_timeout,
         idle_timeout: program.idle_timeout,
         drain: program.drain,

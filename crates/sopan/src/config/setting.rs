@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::draft::{Program, Treatment};
+use super::draft::{Caller, Program, Treatment};
 
 /// One setting.
 #[derive(Debug)]
@@ -62,16 +62,23 @@ pub(crate) enum Section {
     Breaker,
     /// In its `cache`.
     Cache,
+    /// In a client.
+    Client,
 }
 
 impl Section {
     /// The sections within an upstream.
     pub(crate) const INNER: [Self; 4] = [Self::Queue, Self::Retry, Self::Breaker, Self::Cache];
 
+    /// Whether it is of an upstream.
+    pub(crate) fn is_of_upstream(self) -> bool {
+        !matches!(self, Self::Program | Self::Client)
+    }
+
     /// The key under which it stands in an upstream, if it stands under one.
     pub(crate) fn key(self) -> Option<&'static str> {
         match self {
-            Self::Program | Self::Upstream => None,
+            Self::Program | Self::Upstream | Self::Client => None,
             Self::Queue => Some("queue"),
             Self::Retry => Some("retry"),
             Self::Breaker => Some("breaker"),
@@ -114,6 +121,17 @@ pub(crate) enum Kind {
     Fields,
     /// What holds for single paths.
     PathRules,
+    /// What keys are known by.
+    Digests,
+    /// Fields in which keys are looked for.
+    KeyFields,
+    /// Names of upstreams.
+    Upstreams,
+    Methods,
+    /// Paths, each with all below it.
+    Prefixes,
+    /// A date, or a date and time.
+    End,
     /// `on` or `off`, and in a file the settings of the section.
     Section,
     /// The same; its settings have no flags of their own, and stand in one line.
@@ -123,7 +141,24 @@ pub(crate) enum Kind {
 impl Kind {
     /// Whether there may be several.
     pub(crate) fn is_list(self) -> bool {
-        matches!(self, Self::Limits | Self::Names | Self::Statuses | Self::Fields | Self::PathRules)
+        matches!(
+            self,
+            Self::Limits
+                | Self::Names
+                | Self::Statuses
+                | Self::Fields
+                | Self::PathRules
+                | Self::Digests
+                | Self::KeyFields
+                | Self::Upstreams
+                | Self::Methods
+                | Self::Prefixes
+        )
+    }
+
+    /// Whether what is wrong may be a secret that was put where it does not belong.
+    pub(crate) fn may_be_secret(self) -> bool {
+        self == Self::Digests
     }
 
     /// Whether it switches a section.
@@ -156,6 +191,12 @@ impl Kind {
             Self::Fields => "NAME,…".to_owned(),
             Self::PathRules => "'/PATH RULE'".to_owned(),
             Self::InlineSection => "on|off|SETTINGS".to_owned(),
+            Self::Digests => "SHA256".to_owned(),
+            Self::KeyFields => "FIELD".to_owned(),
+            Self::Upstreams => "UPSTREAM".to_owned(),
+            Self::Methods => "METHOD".to_owned(),
+            Self::Prefixes => "/PATH".to_owned(),
+            Self::End => "DATE".to_owned(),
         }
     }
 
@@ -183,6 +224,12 @@ impl Kind {
             Self::Statuses => "statuses such as 425 or 520".to_owned(),
             Self::Fields => "names of fields, such as cdn-cache-control, or none".to_owned(),
             Self::PathRules => "rules such as /v2/live bypass or /v2/catalog default-ttl 1d".to_owned(),
+            Self::Digests => "the SHA-256 of a key in 64 hexadecimal digits, as `sopan keys new` prints it".to_owned(),
+            Self::KeyFields => format!("fields: {}", KEY_FIELDS.join(", ")),
+            Self::Upstreams => "names of upstreams of this file".to_owned(),
+            Self::Methods => "methods such as GET or POST, in capitals".to_owned(),
+            Self::Prefixes => "paths such as /shop/orders, each with all below it".to_owned(),
+            Self::End => "a date such as 2026-12-31, or a time such as 2026-12-31T18:00:00+01:00".to_owned(),
         }
     }
 }
@@ -191,13 +238,18 @@ impl Kind {
 pub(crate) enum Put {
     Program(fn(&mut Program, &str) -> Result<(), String>),
     Upstream(fn(&mut Treatment, &str) -> Result<(), String>),
+    Client(fn(&mut Caller, &str) -> Result<(), String>),
 }
+
+/// The fields in which keys may be looked for.
+pub(crate) const KEY_FIELDS: [&str; 3] = ["authorization", "proxy-authorization", "x-api-key"];
 
 impl fmt::Debug for Put {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Program(_) => "Program",
             Self::Upstream(_) => "Upstream",
+            Self::Client(_) => "Client",
         })
     }
 }
@@ -222,6 +274,13 @@ impl Setting {
             Kind::Statuses => "[425]",
             Kind::PathRules => "[/v2/live bypass, /v2/catalog default-ttl 1d]",
             Kind::Directory => "/var/cache/sopan",
+            // Of `sopan_` and 43 times `A`, which is no good key.
+            Kind::Digests => "d1f3bb57ccc1a6250e172a78a6e1e67f8cb17d1185b85a4a885ab0c9556c3e57",
+            Kind::Upstreams => "[shop]",
+            Kind::Methods => "[GET, HEAD]",
+            Kind::Prefixes => "[/shop/orders]",
+            Kind::End => "2026-12-31",
+            Kind::Limits => "[5/s burst 10]",
             Kind::Count => "2",
             Kind::File if self.key == "state" => "/var/lib/sopan/state",
             Kind::File if self.key == "admin_token_file" => "/etc/sopan/admin-token",

@@ -1,5 +1,6 @@
 //! Every flag: what it does, and what is said of a value that it cannot have.
 
+mod clients;
 mod layers;
 mod mutations;
 

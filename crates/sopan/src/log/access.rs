@@ -22,9 +22,9 @@ use crate::config::Format;
 pub(crate) struct AccessLog(pub(super) Queue);
 
 impl AccessLog {
-    /// An exchange with this upstream has ended.
-    pub(crate) fn tell(&self, upstream: &Arc<str>, event: &Event<'_>) {
-        self.0.put(Entry::Access(Box::new(Access::new(upstream, event, SystemTime::now()))));
+    /// An exchange with this upstream has ended; of this client, where a key says so.
+    pub(crate) fn tell(&self, upstream: &Arc<str>, client: Option<&Arc<str>>, event: &Event<'_>) {
+        self.0.put(Entry::Access(Box::new(Access::new(upstream, client, event, SystemTime::now()))));
     }
 }
 
@@ -33,6 +33,7 @@ impl AccessLog {
 pub(super) struct Access {
     at: SystemTime,
     upstream: Arc<str>,
+    client: Option<Arc<str>>,
     method: Method,
     /// With its secrets; it is redacted when it is written.
     target: String,
@@ -49,7 +50,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    fn new(upstream: &Arc<str>, event: &Event<'_>, at: SystemTime) -> Self {
+    fn new(upstream: &Arc<str>, client: Option<&Arc<str>>, event: &Event<'_>, at: SystemTime) -> Self {
         let Event {
             method,
             uri,
@@ -68,6 +69,7 @@ impl Access {
         Self {
             at,
             upstream: Arc::clone(upstream),
+            client: client.map(Arc::clone),
             method: method.clone(),
             target: text(uri),
             status,
@@ -126,6 +128,9 @@ impl Access {
         let (message, method, path) = (json(&message), json(self.method.as_str()), json(path));
         write!(line, "{{\"timestamp\":\"{}\",\"level\":\"INFO\",\"message\":{message}", Stamp(self.at))?;
         write!(line, ",\"upstream\":{},\"method\":{method},\"path\":{path}", json(&self.upstream))?;
+        if let Some(client) = &self.client {
+            write!(line, ",\"client\":{}", json(client))?;
+        }
         if let Some(status) = self.status {
             write!(line, ",\"status\":{}", status.as_u16())?;
         }
@@ -160,6 +165,9 @@ impl Access {
         let tried = Counted(self.attempts.into(), "attempt");
         let (wait, answered_in) = (millis(self.wait), millis(self.answered_in));
         write!(line, "; waited {wait:.1} ms, {tried}, upstream {answered_in:.1} ms")?;
+        if let Some(client) = &self.client {
+            write!(line, "; client: {client}")?;
+        }
         if let Some(cache) = self.cache {
             write!(line, "; cache: {}", cache.word())?;
         }
@@ -227,6 +235,7 @@ pub(super) mod tests {
         Access {
             at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_991_585_123),
             upstream: "shop".into(),
+            client: None,
             method: Method::GET,
             target: "/api/v1/orders?page=2&key=SECRET".to_owned(),
             status: Some(StatusCode::OK),

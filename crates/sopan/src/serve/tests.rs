@@ -50,6 +50,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         admin_token: None,
         upstreams,
         hosts: Hosts::default(),
+        clients: None,
         header_timeout: Duration::from_secs(10),
         idle_timeout: Duration::from_secs(60),
         drain: Duration::ZERO,

@@ -13,6 +13,7 @@ mod documented;
 mod faults;
 mod fields;
 mod interims;
+mod keys;
 mod mutations;
 mod observe;
 mod operating;

@@ -460,8 +460,9 @@ async fn a_disk_that_is_late_for_a_while_gets_all_of_it_in_order() {
 async fn each_client_is_told_of_what_it_got() {
     let (place, body) = (Place::new(), noise(10 * KIB));
     let client = |reader| {
-        let (story, method, uri) = (Story::new(place.upstream.clock.now()), Method::GET, Uri::from_static("/"));
-        AnswerBody::Sharing(Box::new(Sharing::new(reader, Told { client: ClientId(1), story, method, uri })))
+        let (story, client) = (Story::new(place.upstream.clock.now()), ClientId(1));
+        let (method, uri) = (Method::GET, Uri::from_static("/"));
+        AnswerBody::Sharing(Box::new(Sharing::new(reader, Told { story, client, method, uri })))
     };
     let (flow, reader, mut theirs) = place.flow(&length(10 * KIB), Some(place.keep())).await;
     let (mut stays, mut leaves) = (client(reader), client(flow.reader().unwrap()));

@@ -110,6 +110,7 @@ impl Collector for Shown {
 
 #[cfg(test)]
 mod tests {
+    use sopan_core::queue::ClientId;
     use std::time::Duration;
 
     use http::{Method, StatusCode, Uri};
@@ -137,10 +138,10 @@ mod tests {
 
     fn told(metrics: &Metrics, observed: &Observed) {
         metrics.observer(0).ended(&Event {
-            client: None,
             ended: sopan_core::time::Instant::ORIGIN,
             method: &Method::GET,
             uri: &Uri::from_static("/orders"),
+            client: ClientId(1),
             status: Some(StatusCode::OK),
             refused: None,
             observed: Some(observed),

@@ -18,13 +18,18 @@ pub(super) struct Part<'p> {
 }
 
 /// What other programs call it.
-const SYNONYMS: [(&str, &str); 22] = [
+const SYNONYMS: [(&str, &str); 28] = [
     ("address", "listen"),
     ("backends", "upstreams"),
     ("base_url", "url"),
     ("bind", "listen"),
     ("concurrency", "max_in_flight"),
+    ("consumers", "clients"),
+    ("expires_at", "expires"),
+    ("expiry", "expires"),
     ("host", "route"),
+    ("key", "key_sha256"),
+    ("key_hash", "key_sha256"),
     ("log_format", "log"),
     ("max_age", "default_ttl"),
     ("path", "paths"),
@@ -41,6 +46,7 @@ const SYNONYMS: [(&str, &str); 22] = [
     ("ttl", "default_ttl"),
     ("upstream", "upstreams"),
     ("uri", "url"),
+    ("users", "clients"),
 ];
 
 /// What some proxies add to requests, and here programs send themselves.
@@ -77,7 +83,7 @@ pub(super) fn meant(part: &Part<'_>, typed: &str, known: &[&'static str]) -> (Op
     if word == "burst" && !of_program {
         return (None, "write it into the rate, as in limits: [10/s burst 20]".to_owned());
     }
-    if OF_CLIENTS.contains(&&*word) {
+    if OF_CLIENTS.contains(&&*word) && part.section != Section::Client {
         return (None, "sopan adds no keys and fields: what your programs send goes to the API as it is".to_owned());
     }
     if let Some(key) = called(&word, known) {
@@ -114,6 +120,12 @@ fn misplaced(part: &Part<'_>, key: &str) -> Option<String> {
         return Some("at the top of the file".to_owned());
     }
     let setting = table::of_upstream(key).filter(|setting| setting.in_file);
+    if part.section == Section::Client && (setting.is_some() || key == "queue") {
+        return Some("to an upstream, or to `defaults`".to_owned());
+    }
+    if setting.is_none() && table::find(Section::Client, key).is_some() {
+        return Some("to a client; write clients:, below it a name, and this below that".to_owned());
+    }
     let section = match (setting, key) {
         (Some(setting), _) => setting.section,
         (None, "queue") => Section::Upstream,

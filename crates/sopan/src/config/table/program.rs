@@ -57,9 +57,9 @@ pub(super) const GROUP: Group = Group {
             flag: Some("admin"),
             kind: Kind::AddressOr("off"),
             default: Some("127.0.0.1:8001"),
-            help: "Where /state, /metrics and /healthz are, and what can be changed while it runs, or `off`\n\n\
-                   Where other machines reach it, it needs a token: see `admin_token_file`. /healthz says that the program \
-                   runs, not that the API does.",
+            help: "Where it is watched and operated, or `off`\n\n\
+                   /state, /metrics and what can be changed while it runs: see docs/admin.md. Where other machines reach it, \
+                   it needs a secret: see `admin_token_file`. /healthz says that the program runs, not that the API does.",
             why: "a port of its own, so that no client of the API finds it",
             rank: Rank::Common,
             put: Put::Program(|p, text| set(&mut p.admin, or_word("off", address)(text))),

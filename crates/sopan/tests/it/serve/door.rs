@@ -42,11 +42,19 @@ impl Serve {
     pub(super) fn start_at(listen: &str, upstream: &str, flags: &[&str]) -> Self {
         let mut args = vec!["--listen", listen, "--admin", "127.0.0.1:0", "--upstream", upstream];
         args.extend(flags.iter().flat_map(|flag| flag.splitn(2, ' ')));
-        Self::start_with(&args)
+        Self::run(&args)
     }
 
-    /// With these arguments and no others.
-    pub(super) fn start_with(args: &[&str]) -> Self {
+    /// Runs with these settings, in YAML.
+    pub(super) fn start_with(settings: &str) -> Self {
+        let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+        std::fs::write(&file, settings).unwrap();
+        let path = file.path().to_str().unwrap();
+        Self::run(&["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config", path])
+    }
+
+    /// Runs with these arguments and no others.
+    pub(super) fn run(args: &[&str]) -> Self {
         let mut child = command(&[&["serve"], args].concat()).stdout(Stdio::null()).spawn().unwrap();
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (err, kept) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&lines));

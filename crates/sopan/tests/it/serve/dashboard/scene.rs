@@ -1,24 +1,20 @@
 //! Who is behind the page: a sopan with several upstreams, and programs that ask it.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tempfile::NamedTempFile;
-
 use crate::serve::door::Serve;
 use crate::serve::wire::Client;
 use crate::support::{Fake, nobody};
 
-/// `sopan serve` with a file.
-pub(super) fn serve(upstreams: &str, addresses: (&str, &str), more: &[&str]) -> (Serve, NamedTempFile) {
-    let mut file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
-    write!(file, "upstreams:\n{upstreams}").unwrap();
-    let path = file.path().to_str().unwrap();
-    let args = ["--config", path, "--listen", addresses.0, "--admin", addresses.1];
-    (Serve::start_with(&[&args, more].concat()), file)
+/// `sopan serve` with these upstreams, on these two addresses, with more flags.
+pub(super) fn serve(upstreams: &str, (listen, admin): (&str, &str), more: &[&str]) -> Serve {
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    std::fs::write(&file, format!("upstreams:\n{upstreams}")).unwrap();
+    let args = ["--config", file.path().to_str().unwrap(), "--listen", listen, "--admin", admin];
+    Serve::run(&[&args, more].concat())
 }
 
 pub(super) const ANY: (&str, &str) = ("127.0.0.1:0", "127.0.0.1:0");

@@ -21,7 +21,7 @@ const LIVE: &str = "document.body.dataset.link === 'live' && document.querySelec
 fn what_stands_on_the_page_is_the_state_of_which_it_says_so() {
     let Some(mut browser) = Browser::start() else { return skipped(NO_BROWSER) };
     let fake = Fake::start(&["--delay", "20ms", "--rate-limit-first", "1"]);
-    let (proxy, _file) = serve(&three(&fake), ANY, &[]);
+    let proxy = serve(&three(&fake), ANY, &[]);
     let page = format!("http://{}/", proxy.admin);
     browser.open(&page);
     browser.until("document.body.dataset.link === 'live' && document.querySelector('#number').value > 0");
@@ -111,7 +111,7 @@ fn it_says_when_sopan_has_gone_and_goes_on_by_itself_when_it_is_back() {
     let Some(mut browser) = Browser::start() else { return skipped(NO_BROWSER) };
     let fake = Fake::start(&[]);
     let settings = three(&fake);
-    let (proxy, file) = serve(&settings, ANY, &[]);
+    let proxy = serve(&settings, ANY, &[]);
     let addresses = [proxy.address, proxy.admin].map(|address| address.to_string());
     for number in 0..5 {
         assert_eq!(proxy.get(&format!("/shop/api/v1/orders?page={number}")).status(), 200);
@@ -122,7 +122,7 @@ fn it_says_when_sopan_has_gone_and_goes_on_by_itself_when_it_is_back() {
     let started = "performance.timeOrigin";
     let page = browser.js(started);
     assert_eq!(browser.complaints(), [""; 0]);
-    drop((proxy, file));
+    drop(proxy);
 
     browser.until(
         "document.body.dataset.link === 'gone' && document.querySelector('#link').textContent === 'not answering'",
@@ -136,7 +136,7 @@ fn it_says_when_sopan_has_gone_and_goes_on_by_itself_when_it_is_back() {
     assert_eq!(browser.js(FAINT), json!([]));
     assert_ne!(browser.js("getComputedStyle(document.querySelector('#all')).filter"), "none");
 
-    let (proxy, _file) = serve(&settings, (&addresses[0], &addresses[1]), &[]);
+    let proxy = serve(&settings, (&addresses[0], &addresses[1]), &[]);
     browser.until(LIVE);
     browser.until("document.querySelectorAll('.exchanges tbody tr').length === 0");
     let told = Told::by(proxy.admin);
@@ -153,7 +153,7 @@ fn it_asks_for_the_secret_where_there_is_one_and_keeps_it_in_the_tab() {
     let fake = Fake::start(&[]);
     let secret = tempfile::NamedTempFile::new().unwrap();
     fs::write(secret.path(), "correct-horse-battery").unwrap();
-    let (proxy, _file) = serve(&three(&fake), ANY, &["--admin-token-file", secret.path().to_str().unwrap()]);
+    let proxy = serve(&three(&fake), ANY, &["--admin-token-file", secret.path().to_str().unwrap()]);
     browser.open(&format!("http://{}/", proxy.admin));
     let locked = "document.body.dataset.link === 'locked' && document.activeElement.id === 'secret'";
     browser.until(locked);
@@ -194,7 +194,7 @@ fn thirty_upstreams_are_read_and_chosen_by_keyboard_in_light_and_dark_and_on_a_p
     let fake = Fake::start(&[]);
     let one =
         |number: u32| format!("  api-{number}: {{ url: \"{}\", route: /api-{number}, limits: 10/s }}\n", fake.url(""));
-    let (proxy, _file) = serve(&(0..30).map(one).collect::<String>(), ANY, &[]);
+    let proxy = serve(&(0..30).map(one).collect::<String>(), ANY, &[]);
     for number in 0..3 {
         assert_eq!(
             proxy
@@ -240,7 +240,7 @@ fn thirty_upstreams_are_read_and_chosen_by_keyboard_in_light_and_dark_and_on_a_p
     );
     assert_eq!(browser.js("document.querySelector('#others').textContent"), "of 30 upstreams");
     // A single one needs no list.
-    let (single, _file) = serve(&one(0), ANY, &[]);
+    let single = serve(&one(0), ANY, &[]);
     browser.open(&format!("http://{}/", single.admin));
     browser.until(LIVE);
     assert_eq!(browser.js("document.querySelector('nav').checkVisibility()"), false);
@@ -279,7 +279,7 @@ fn a_thousand_exchanges_a_second_do_not_slow_it() {
 fn numbers_are_written_with_few_digits_and_their_unit() {
     let Some(mut browser) = Browser::start() else { return skipped(NO_BROWSER) };
     let fake = Fake::start(&[]);
-    let (proxy, _file) = serve(&three(&fake), ANY, &[]);
+    let proxy = serve(&three(&fake), ANY, &[]);
     browser.open(&format!("http://{}/", proxy.admin));
     browser.until(LIVE);
     let cases = [
@@ -346,7 +346,7 @@ fn it_has_its_picture_taken() {
         shop.url(""),
         other.url("")
     );
-    let (proxy, _file) = serve(&settings, ANY, &[]);
+    let proxy = serve(&settings, ANY, &[]);
     let mut load = Load::start();
     load.add(&proxy, 2, 23, "/search/api/v1/orders", 90, Duration::from_millis(250));
     load.add(&proxy, 1, 23, "/mail/api/v1/orders", 90, Duration::from_millis(900));

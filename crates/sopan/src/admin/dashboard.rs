@@ -21,6 +21,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
 /// A file of it.
@@ -35,7 +36,7 @@ const fn file(path: &'static str, kind: &'static str, text: &'static str) -> Fil
     File { path, kind, text }
 }
 
-const FILES: [File; 11] = [
+const FILES: [File; 12] = [
     file("/", HTML, include_str!("dashboard/index.html")),
     file("/dashboard/page.css", CSS, include_str!("dashboard/page.css")),
     file("/dashboard/icon.svg", SVG, include_str!("dashboard/icon.svg")),
@@ -47,6 +48,8 @@ const FILES: [File; 11] = [
     file("/dashboard/plot.js", SCRIPT, include_str!("dashboard/plot.js")),
     file("/dashboard/uPlot.iife.min.js", SCRIPT, include_str!("dashboard/vendor/uPlot.iife.min.js")),
     file("/dashboard/uPlot.min.css", CSS, include_str!("dashboard/vendor/uPlot.min.css")),
+    // Who has the program has this too, as the licence wants it.
+    file("/dashboard/uPlot.txt", TEXT, include_str!("dashboard/vendor/LICENSE")),
 ];
 
 /// Whether a path is of the page, which has no secret in it.

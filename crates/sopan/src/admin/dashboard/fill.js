@@ -10,7 +10,8 @@
 
 import * as words from "./words.js";
 
-const SPANS_THAT_RUN_OUT = "left";
+/** Spans written so are of something that comes. */
+const RUN_OUT = ["left", "short"];
 
 /** Fills all below an element from an object. */
 export function fill(root, of) {
@@ -37,7 +38,7 @@ function put(element, of) {
   if (path === undefined) return;
   const value = at(of, path);
   if (element instanceof HTMLDataElement) element.value = value ?? "";
-  if (as === SPANS_THAT_RUN_OUT) element.ends = value == null ? null : performance.now() + value * 1000;
+  if (RUN_OUT.includes(as)) element.ends = value == null ? null : performance.now() + value * 1000;
   write(element, words[as ?? "text"](value));
 }
 
@@ -75,7 +76,9 @@ const entries = (object) => Object.entries(object).sort().map(([name, value]) =>
 
 /** Has what runs out run on, between two states. */
 export function runOn(root) {
-  for (const element of root.querySelectorAll(`[data-as="${SPANS_THAT_RUN_OUT}"]`)) {
-    if (element.ends != null) write(element, words.left((element.ends - performance.now()) / 1000));
+  for (const as of RUN_OUT) {
+    for (const element of root.querySelectorAll(`[data-as="${as}"]`)) {
+      if (element.ends != null) write(element, words[as]((element.ends - performance.now()) / 1000));
+    }
   }
 }

@@ -8,6 +8,8 @@ import * as words from "./words.js";
 
 /** How often what runs out is written anew. */
 const RUN_ON_MS = 100;
+/** Situations in which nothing but probes is sent. */
+const STOPPED = ["held", "open", "half", "empty"];
 /** Exchanges that are shown at first. */
 const FEW = 12;
 /** An exchange that is worth telling of. */
@@ -18,10 +20,10 @@ const [all, main, nav, notice] = ["#all", "main", "nav details", "#notice"].map(
 
 const past = new Past();
 let plots;
-/** What was told last, and when that came. */
+/** What was told last, and which number it had. */
 let last = null;
 /** Exchanges as they were when somebody wanted to read them. */
-let still = null;
+let frozen = null;
 let areAllShown = false;
 let goneSince = null;
 let spoken = "";
@@ -39,8 +41,11 @@ function told(name, data, number) {
 }
 
 function link(how, why) {
-  if (how === "live" && document.body.dataset.link === how) return;
-  if (how !== "live") document.title = "sopan does not answer";
+  const was = document.body.dataset.link;
+  if (how === "live" && was === how) return;
+  if (how === "gone") document.title = "sopan does not answer";
+  if (how === "gone" && was === "live") write($("#spoken"), "sopan does not answer");
+  if (how === "live" && was === "gone") write($("#spoken"), "sopan answers again");
   if (how === "gone") goneSince ??= Date.now();
   else goneSince = null;
   document.body.dataset.link = how;
@@ -61,28 +66,33 @@ function sayLink() {
   const since = goneSince === null ? 0 : Math.round((Date.now() - goneSince) / 1000);
   const isDraining = how === "live" && last?.state.draining;
   const seen = last === null ? "" : ` What stands here is from ${words.clock(last.state.now)}.`;
-  const gone = why || (since < 2 ? "It does not answer." : `It has not answered for ${words.span(since)}.`);
+  const gone = why || (since < 2 ? "It does not answer." : `It has not answered for ${since < 10 ? `${since} s` : words.span(since)}.`);
   write($("#link"), { connecting: "connecting", live: isDraining ? "draining" : "live", gone: "not answering", locked: "locked" }[how]);
   write(notice, how === "gone" ? `${gone}${seen} It is asked again and again.` : isDraining ? "It drains: what has begun is finished, and nothing new is taken." : "");
   notice.hidden = notice.textContent === "";
 }
 
-/** Whatever has a name of its own is chosen by the address of the page, so that it can be kept and sent on. */
+/** The upstream is chosen by the address of the page, which can be kept and sent on. */
+const addressOf = ({ name }) => `#/${encodeURIComponent(name)}`;
+
 function chosen(upstreams) {
-  const name = location.hash.startsWith("#/") ? decodeURIComponent(location.hash.slice(2)) : "";
-  return upstreams.find((upstream) => upstream.name === name) ?? upstreams[0];
+  return upstreams.find((upstream) => addressOf(upstream) === location.hash) ?? upstreams[0];
 }
 
 function draw() {
-  if (last === null || document.hidden) return;
+  if (last === null) return;
   const { state, number } = last;
   for (const upstream of state.upstreams) upstream.shown ??= summary(upstream);
+  const stopped = state.upstreams.filter(({ shown }) => STOPPED.includes(shown.kind)).length;
+  document.title = stopped > 0 ? `${stopped} stopped – sopan` : "sopan";
+  if (document.hidden) return;
   const upstream = chosen(state.upstreams);
   all.hidden = false;
   all.dataset.upstreams = state.upstreams.length === 1 ? "one" : "many";
   fill($("header"), state);
-  drawList(state.upstreams, upstream);
+  drawList(state.upstreams, upstream, stopped);
   drawExchanges(state.exchanges, upstream);
+  Object.assign(upstream.shown, past.peaks(upstream.name));
   fill(main, upstream);
   plots ??= new Plots($("#rates"), $("#waits"));
   plots.show(past.of(upstream.name), Date.parse(state.now) / 1000);
@@ -93,27 +103,34 @@ function draw() {
   speak(state, upstream);
 }
 
-function drawList(upstreams, upstream) {
+function drawList(upstreams, upstream, stopped) {
   fill($("nav"), { upstreams });
+  const links = nav.querySelectorAll("li a");
   upstreams.forEach((one, number) => {
-    const link = nav.querySelectorAll("li a")[number];
-    link.href = `#/${encodeURIComponent(one.name)}`;
+    const link = links[number];
+    link.href = addressOf(one);
     if (one === upstream) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   });
-  const troubled = upstreams.filter((one) => ["held", "open", "half"].includes(one.shown.kind)).length;
   write($("#chosen"), upstream.name);
-  document.title = troubled > 0 ? `${troubled} held or open – sopan` : "sopan";
-  write($("#others"), `of ${upstreams.length} upstreams${troubled > 0 ? `, ${troubled} held or open` : ""}`);
+  write($("#others"), `of ${upstreams.length} upstreams${stopped > 0 ? `, ${stopped} stopped` : ""}`);
 }
 
 function drawExchanges(exchanges, upstream) {
-  const isShown = (exchange) => exchange.upstream === upstream.name && (!$("#only-eventful").checked || isEventful(exchange));
-  const shown = (still ?? exchanges).filter(isShown);
-  for (const exchange of shown) exchange.shown = { kind: judgement(exchange.status), ended: Date.parse(exchange.began) + exchange.total_s * 1000 };
-  upstream.shown.exchanges = areAllShown ? shown : shown.slice(0, FEW);
-  upstream.shown.exchanges_more = shown.length - upstream.shown.exchanges.length;
-  upstream.shown.no_exchange = shown.length === 0;
+  const [areOfAll, areEventful] = [$("#of-all").checked, $("#only-eventful").checked];
+  const isShown = (exchange) => (areOfAll || exchange.upstream === upstream.name) && (!areEventful || isEventful(exchange));
+  const shown = (frozen ?? exchanges).filter(isShown);
+  for (const exchange of shown) {
+    const ended = Date.parse(exchange.began) + exchange.total_s * 1000;
+    exchange.shown = { kind: judgement(exchange.status), ended, of: areOfAll ? exchange.upstream : null };
+  }
+  const more = shown.length - FEW;
+  Object.assign(upstream.shown, {
+    exchanges: areAllShown ? shown : shown.slice(0, FEW),
+    no_exchange: shown.length === 0,
+    has_more: more > 0,
+    more: areAllShown ? "Show fewer" : `Show ${words.count(more)} more`,
+  });
 }
 
 const judgement = (status) => (status === null || status >= 500 ? "bad" : status >= 400 ? "poor" : "good");
@@ -121,13 +138,12 @@ const isEventful = ({ wait_s, attempts, status }) => wait_s >= LONG_WAIT_S || at
 
 /** What is said of an upstream beyond what is told. */
 function summary(upstream) {
-  const { limits, queue, cache, empty_in_s, breaker, route } = upstream;
-  const quotas = limits.filter((limit) => limit.kind === "quota").length;
+  const { limits, queue, cache, breaker, route } = upstream;
   for (const limit of limits) limit.shown = { share: limit.capacity > 0 ? limit.free / limit.capacity : 0 };
   return {
     ...situation(upstream),
     breaker: { closed: "closed", open: "open", "half-open": "half-open", off: "none" }[breaker.state],
-    empty_note: quotas === 0 ? "there is no quota" : empty_in_s === null ? "it lasts" : "if all goes on so",
+    empty_note: emptyNote(upstream),
     ...saved(cache),
     clients_more: queue.clients_total - queue.clients.length,
     nobody_waits: queue.clients.length === 0,
@@ -139,6 +155,14 @@ function summary(upstream) {
     was_looked_up: isAny(cache ?? {}),
     was_refused: isAny(upstream.refusals),
   };
+}
+
+const usedUp = (limits) => limits.find(({ kind, free }) => kind === "quota" && free < 1);
+
+function emptyNote({ limits, empty_in_s }) {
+  if (!limits.some(({ kind }) => kind === "quota")) return "there is no quota";
+  if (usedUp(limits)) return "it is used up";
+  return empty_in_s === null ? "it lasts" : "if all goes on so";
 }
 
 const isAny = (counts) => Object.values(counts).some((count) => count > 0);
@@ -153,38 +177,41 @@ function saved(cache) {
 }
 
 /** How it is, in a word for the list and in a sentence; and what that waits for, if time ends it. */
-function situation({ hold, breaker, queue, used_per_s }) {
+function situation({ limits, hold, breaker, queue, places, used_per_s }) {
   if (hold !== null) {
-    const by = hold.by === "operator" ? "Held by hand" : "Held, as it asked for";
+    const by = hold.by === "operator" ? "Held by hand" : "Held, as the upstream asked";
     return { kind: "held", how: "held ", says: `${by}: nothing is sent for another `, runs_out: true, left_s: hold.ends_in_s };
   }
   if (breaker.state === "open") {
     return { kind: "open", how: "open ", says: "The breaker is open: nothing is sent, and probes go in ", runs_out: true, left_s: breaker.half_open_in_s };
   }
   if (breaker.state === "half-open") return { kind: "half", how: "half-open", says: "The breaker is half-open: probes show whether it is back." };
+  const empty = usedUp(limits);
+  if (empty) return { kind: "empty", how: "used up ", says: `${empty.limit} is used up: the next one goes in `, runs_out: true, left_s: queue.wait_s };
   if (queue.waiting > 0) return { kind: "waits", how: `${words.count(queue.waiting)} waiting`, says: "Requests wait for their turn." };
-  if (used_per_s > 0) return { kind: "goes", how: "", says: "All goes at once." };
-  return { kind: "idle", how: "", says: "Nothing is asked of it." };
+  if (used_per_s > 0 || places.used > 0) return { kind: "goes", how: "", says: "All goes at once." };
+  return { kind: "idle", how: "", says: "Nothing was sent in the last 10 s." };
 }
 
 /** Says aloud what has changed, where that matters: not the numbers. */
 function speak(state, { name, shown }) {
-  const kinds = { held: "is held", open: "has its breaker open", half: "has its breaker half-open" };
+  const kinds = { held: "is held", open: "has its breaker open", half: "has its breaker half-open", empty: "has used up its quota" };
   const now = state.draining ? "sopan drains" : `${name} ${kinds[shown.kind] ?? "sends"}`;
   if (now !== spoken && spoken !== "") write($("#spoken"), now);
   spoken = now;
 }
 
-$("#still").addEventListener("click", ({ currentTarget: button }) => {
-  still = still === null ? (last?.state.exchanges ?? null) : null;
-  button.setAttribute("aria-pressed", String(still !== null));
+$("#freeze").addEventListener("click", ({ currentTarget: button }) => {
+  frozen = frozen === null ? (last?.state.exchanges ?? null) : null;
+  button.setAttribute("aria-pressed", String(frozen !== null));
   draw();
 });
-$("#more").addEventListener("click", () => {
-  areAllShown = true;
+$("#more").addEventListener("click", ({ currentTarget: button }) => {
+  areAllShown = !areAllShown;
+  button.setAttribute("aria-expanded", String(areAllShown));
   draw();
 });
-$("#only-eventful").addEventListener("change", draw);
+for (const choice of ["#of-all", "#only-eventful"]) $(choice).addEventListener("change", draw);
 window.addEventListener("hashchange", () => {
   draw();
   if (isNarrow.matches) nav.open = false;

@@ -34,6 +34,12 @@ export class Past {
     }
   }
 
+  /** The most that there was of what is drawn. */
+  peaks(name) {
+    const { used, waiting } = this.of(name);
+    return { most_used: Math.max(0, ...used), most_waiting: Math.max(0, ...waiting) };
+  }
+
   #add(name, now, ...values) {
     const columns = this.of(name);
     const last = columns.at.at(-1);

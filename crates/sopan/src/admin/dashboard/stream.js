@@ -6,6 +6,9 @@
 const SILENCE_MAX_MS = 5_000;
 const AGAIN_AFTER_MS = [250, 500, 1_000, 2_000, 3_000];
 const KEPT_AS = "sopan admin token";
+/** A secret that no field can carry is none. */
+const CAN_BE_SENT = /^[!-~]+$/;
+const WRONG = "That is not the secret.";
 
 /** Reads until the page is left. `told(name, data, number)` gets each event; `link` what it is like: `live`, `gone` or `locked`. */
 export async function follow({ told, link }) {
@@ -13,7 +16,12 @@ export async function follow({ told, link }) {
     const why = await once({
       told(...event) {
         failures = 0;
-        told(...event);
+        try {
+          told(...event);
+        } catch (error) {
+          // What is wrong with the page is not wrong with sopan.
+          reportError(error);
+        }
       },
       link,
     });
@@ -39,9 +47,10 @@ async function once({ told, link }) {
   heard();
   try {
     const kept = sessionStorage.getItem(KEPT_AS);
+    if (kept !== null && !CAN_BE_SENT.test(kept)) return { isLocked: true, text: WRONG };
     const headers = kept === null ? {} : { Authorization: `Bearer ${kept}` };
     const answer = await fetch("events", { headers, cache: "no-store", signal: abort.signal });
-    if (answer.status === 401) return { isLocked: true, text: kept === null ? "" : "That is not the secret." };
+    if (answer.status === 401) return { isLocked: true, text: kept === null ? "" : WRONG };
     if (!answer.ok) return { text: await problem(answer) };
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
@@ -54,9 +63,9 @@ async function once({ told, link }) {
       link("live", "");
       for (const piece of pieces) told(...read(piece));
     }
-  } catch (error) {
-    // A secret that no field can carry is none.
-    return { isLocked: error instanceof TypeError && /header|ByteString/i.test(error.message), text: "" };
+  } catch {
+    // It cannot be reached, or was cut off.
+    return { text: "" };
   } finally {
     clearTimeout(silence);
     abort.abort();

@@ -36,6 +36,13 @@ export const waited = (seconds) => (seconds === 0 ? NOTHING : span(seconds));
 /** What is left of so many seconds: in tenths at the end, and never beyond it. */
 export const left = (seconds) => (seconds > 0 && seconds < 0.95 ? `${seconds.toFixed(1)} s` : span(seconds));
 
+/** The same where there is little room: `17 min`. */
+export function short(seconds) {
+  if (!(seconds >= 120)) return left(seconds);
+  const [size, unit] = seconds < 7200 ? [60, "min"] : seconds < 172_800 ? [3600, "h"] : [86_400, "d"];
+  return `${count(Math.round(seconds / size))} ${unit}`;
+}
+
 /** `9.9/s`, `100/s`, and `41.4/h` of what is rare. */
 export function rate(number) {
   if (number == null) return "unlimited";

@@ -61,6 +61,8 @@ impl Browser {
         for domain in ["Page", "Runtime", "Log"] {
             browser.call(&format!("{domain}.enable"), &json!({}));
         }
+        // As if somebody sat before it.
+        browser.call("Emulation.setFocusEmulationEnabled", &json!({"enabled": true}));
         Some(browser)
     }
 

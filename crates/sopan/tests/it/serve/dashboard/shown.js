@@ -18,7 +18,7 @@
   const one = (element) => {
     const isData = element instanceof HTMLDataElement;
     const value = isData ? (element.value === "" ? null : Number(element.value)) : undefined;
-    const written = isData && element.dataset.as !== "left" ? words[element.dataset.as ?? "text"](value) : element.textContent;
+    const written = isData && !["left", "short"].includes(element.dataset.as) ? words[element.dataset.as ?? "text"](value) : element.textContent;
     return { path: place(element), text: element.textContent, value, written };
   };
   return { number: Number(document.querySelector("#number").value), link: document.body.dataset.link, shown: elements.map(one) };

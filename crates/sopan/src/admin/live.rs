@@ -62,7 +62,7 @@ impl Live {
         let mut number = 0_u64;
         loop {
             ticks.tick().await;
-            if number % REMEMBERED == 0 {
+            if number.is_multiple_of(REMEMBERED) {
                 self.past.lock().remember(scene.loads());
             }
             number += 1;

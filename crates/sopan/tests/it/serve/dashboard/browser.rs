@@ -103,6 +103,7 @@ impl Browser {
     pub(super) fn open(&mut self, url: &str) {
         let answer = self.call("Page.navigate", &json!({"url": url}));
         assert!(answer["errorText"].is_null(), "{answer}");
+        self.until("document.readyState === 'complete'");
     }
 
     pub(super) fn resize(&mut self, (width, height): (u32, u32), scale: f64) {

@@ -27,7 +27,7 @@ fn what_stands_on_the_page_is_the_state_of_which_it_says_so() {
     // Before anybody has asked for anything.
     let told = Told::by(proxy.admin);
     agrees(&mut browser, &told);
-    assert_eq!(browser.js("document.querySelector('.say').textContent.trim()"), "Nothing was sent in the last 10 s.");
+    assert_eq!(browser.js("document.querySelector('.say').innerText"), "Nothing was sent in the last 10 s.");
 
     let mut load = Load::start();
     load.add(&proxy, 6, 2, "/shop/api/v1/orders", 50, Duration::ZERO);
@@ -79,14 +79,16 @@ fn what_stands_on_the_page_is_the_state_of_which_it_says_so() {
 
     // What it concludes from that.
     browser.js("location.hash = '#/bank'");
-    browser.until("/^The breaker is open: nothing is sent, and probes go in \\d/.test(document.querySelector('.say').textContent)");
+    browser.until(
+        "/^The breaker is open: nothing is sent, and probes go in \\d/.test(document.querySelector('.say').innerText)",
+    );
     browser.until("document.title === '1 stopped – sopan'");
     browser.until("document.querySelector('#spoken').textContent === 'bank has its breaker open'");
     let hold = change(proxy.admin, "/upstreams/shop/hold", &json!({"for": "20s"}));
     assert_eq!(hold.0, 200);
     browser.js("location.hash = '#/shop'");
     browser
-        .until("/^Held by hand: nothing is sent for another 1\\d s$/.test(document.querySelector('.say').textContent)");
+        .until("/^Held by hand: nothing is sent for another 1\\d s$/.test(document.querySelector('.say').innerText)");
     let left = "parseFloat(document.querySelector('.say data').textContent)";
     browser.until(&format!("{left} < 17"));
     change(proxy.admin, "/upstreams/shop/release", &json!({}));
@@ -112,7 +114,7 @@ fn it_says_when_sopan_has_gone_and_goes_on_by_itself_when_it_is_back() {
     let settings = three(&fake);
     let proxy = serve(&settings, ANY, &[]);
     let addresses = [proxy.address, proxy.admin].map(|address| address.to_string());
-    for number in 0..5 {
+    for number in 1..=5 {
         assert_eq!(proxy.get(&format!("/shop/api/v1/orders?page={number}")).status(), 200);
     }
     browser.open(&format!("http://{}/#/shop", proxy.admin));
@@ -221,7 +223,7 @@ fn thirty_upstreams_are_read_and_chosen_by_keyboard_in_light_and_dark_and_on_a_p
     let all: BTreeSet<_> = serde_json::from_value(browser.js(REACHABLE)).unwrap();
     assert!(all.len() > 34 && all.is_subset(&reached), "{:?} is not reached", all.difference(&reached));
 
-    browser.js("document.querySelector('nav li:nth-child(2) a').focus()");
+    browser.js("document.querySelector('nav li:nth-of-type(2) a').focus()");
     browser.press("Enter");
     browser.until("document.querySelector('main h2').textContent === 'api-1' && location.hash === '#/api-1'");
 
@@ -233,7 +235,7 @@ fn thirty_upstreams_are_read_and_chosen_by_keyboard_in_light_and_dark_and_on_a_p
     browser.press("Enter");
     browser.until("document.querySelector('nav details').open");
     assert_eq!(browser.js(is_narrow), true);
-    browser.js("document.querySelector('nav li:nth-child(30) a').focus()");
+    browser.js("document.querySelector('nav li:nth-of-type(30) a').focus()");
     browser.press("Enter");
     browser.until(
         "document.querySelector('main h2').textContent === 'api-29' && !document.querySelector('nav details').open",

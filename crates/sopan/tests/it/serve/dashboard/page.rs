@@ -84,10 +84,11 @@ pub(super) fn agrees(browser: &mut Browser, told: &Told) -> (u64, BTreeSet<Strin
     (number, paths)
 }
 
-/// As a pointer, but that exchanges are found by their ids.
+/// As a pointer, but that exchanges are found by their ids, and of nothing all is nothing.
 fn look_up<'s>(state: &'s Json, path: &str) -> Option<&'s Json> {
     let Some((id, field)) = path.strip_prefix("/exchanges/#").and_then(|rest| rest.split_once('/')) else {
-        return state.pointer(path);
+        let of_nothing = || state.pointer(path.rsplit_once('/')?.0).filter(|outer| outer.is_null());
+        return state.pointer(path).or_else(of_nothing);
     };
     let id: u64 = id.parse().ok()?;
     state["exchanges"].as_array()?.iter().find(|exchange| exchange["id"] == id)?.get(field)

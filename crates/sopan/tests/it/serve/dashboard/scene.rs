@@ -22,7 +22,7 @@ pub(super) const ANY: (&str, &str) = ("127.0.0.1:0", "127.0.0.1:0");
 /// Three upstreams: one that is busy and has a quota and a cache, one that is down, and one that nobody uses.
 pub(super) fn three(fake: &Fake) -> String {
     format!(
-        "  shop: {{ url: \"{0}\", route: /shop, limits: [20/s burst 5, 1000 per 1h], cache: {{ default_ttl: 1s }}, queue: {{ waiting_max: 8 }} }}\n  \
+        "  shop: {{ url: \"{0}\", route: /shop, limits: [20/s burst 5, 1000 per 1h], cache: {{ default_ttl: 1s }}, queue: {{ waiting_max: 3 }} }}\n  \
          bank: {{ url: \"http://{1}\", route: /bank, limits: 5/s, retry: {{ max_retries: 0 }}, breaker: {{ failures: 2, min_span: 1ms, open_for: 1h }} }}\n  \
          geo: {{ url: \"{0}\", route: /geo, limits: unlimited, cache: off, observe: on }}\n",
         fake.url(""),

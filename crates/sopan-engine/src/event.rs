@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri};
-use sopan_core::cache::status::Forward;
+use sopan_core::cache::status::{Detail, Forward};
 use sopan_core::headers::redact_url;
 use sopan_core::queue::ClientId;
 use sopan_core::retry::{Outcome, Verdict};
@@ -35,6 +35,8 @@ pub struct Event<'a> {
     pub observed: Option<&'a Observed>,
     /// What the cache did, where there is one.
     pub cache: Option<Cached>,
+    /// Why it did not store the answer, or gave it though it is stale.
+    pub cache_detail: Option<Detail>,
     /// How long it waited: for turns, and before retries.
     pub wait: Duration,
     /// Attempts, those included that failed to connect.
@@ -145,16 +147,19 @@ pub enum Attempted<'a> {
 
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, method, uri, status, refused, observed, cache, wait, attempts, upstream, .. } = self;
+        let Self {
+            client, method, uri, status, refused, observed, cache, cache_detail, wait, attempts, upstream, ..
+        } = self;
         let Self { total, bytes, whole, steps, steps_left_out, .. } = self;
         f.debug_struct("Event")
+            .field("client", client)
             .field("method", method)
             .field("uri", &redact_url(&uri.to_string()))
-            .field("client", client)
             .field("status", status)
             .field("refused", refused)
             .field("observed", observed)
             .field("cache", cache)
+            .field("cache_detail", cache_detail)
             .field("wait", wait)
             .field("attempts", attempts)
             .field("upstream", upstream)

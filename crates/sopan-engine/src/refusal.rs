@@ -319,6 +319,7 @@ fn for_cause(cause: Cause) -> &'static str {
     match cause {
         Cause::Hold => "for the pause that the upstream asked for (hold)",
         Cause::Limits => "for its turn within the upstream's limits",
+        Cause::Own => "for its turn within the limits of this client",
         Cause::Places => "for a place among the requests under way (max_in_flight)",
         Cause::Breaker => "for the upstream to be asked again (breaker)",
     }

@@ -21,6 +21,7 @@ use crate::body::Bounds;
 use crate::budget::ByteBudget;
 use crate::clock::Clock;
 use crate::coalesce::Flights;
+use crate::credential::{Credential, keep_up};
 use crate::dispatcher::Dispatcher;
 use crate::event::{Observer, Unobserved};
 use crate::exchange::caching::Seat;
@@ -65,6 +66,9 @@ pub struct Settings {
     pub rewrite_links: bool,
     /// What it is shown over TLS if it wants to know who asks.
     pub client_certificate: Option<ClientCertificate>,
+    /// By what it knows who asks, put into every request in place of what a client has sent there; none, the default, means
+    /// that clients bring their own.
+    pub credential: Option<Credential>,
     /// Whether HTTP/2 is spoken where it is offered over TLS; default true.
     pub http2: bool,
     /// What of its answers is stored, where `Surroundings` have a cache; none, the default, means nothing.
@@ -92,6 +96,7 @@ impl Settings {
             forwarded: ForwardedPolicy::default(),
             rewrite_links: true,
             client_certificate: None,
+            credential: None,
             http2: true,
             cache: None,
             observe: false,
@@ -201,6 +206,7 @@ pub struct Upstream {
     pub(crate) mount: Box<str>,
     elsewhere: Option<Elsewhere>,
     pub(crate) observe: bool,
+    pub(crate) credential: Option<Credential>,
     pub(crate) cache: Option<Caches>,
     /// Of those that would be refused, where it is only observed.
     pub(crate) would_be_refusals: Seldom,
@@ -249,6 +255,7 @@ impl Upstream {
             waits_count,
             roots,
             client_certificate,
+            credential,
             http2,
             forwarded,
             rewrite_links,
@@ -258,7 +265,11 @@ impl Upstream {
         let Surroundings { clock, jitter, observer, dial, state, cache } = around;
         let cache = match (cache, policy) {
             (Some(store), Some(policy)) if policy.on => {
-                Some(Caches::new(store, policy, Place::new(&target.to_string(), &mount), clock))
+                // What one account may see is for all only as long as all use that account.
+                let account =
+                    credential.as_ref().map_or_else(String::new, |credential| format!(" {}", credential.place()));
+                let place = Place::new(&target.to_string(), &format!("{mount}{account}"));
+                Some(Caches::new(store, policy, place, clock))
             }
             _ => None,
         };
@@ -270,6 +281,7 @@ impl Upstream {
         let shadow = observe.then(|| Box::new(Shadow::new(&lane, Breaker::new(breaker.clone()))));
         if observe {
             lane.limits.clear();
+            lane.clients.clear();
             breaker.on = false;
         }
         let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));
@@ -305,13 +317,16 @@ impl Upstream {
             mount: mount.into(),
             elsewhere: Elsewhere::new(&elsewhere),
             observe,
+            credential,
             cache,
             would_be_refusals: Seldom::default(),
             name,
             arrivals,
         };
+        let keep_up =
+            keep_up(upstream.credential.clone(), Arc::clone(&upstream.name), Arc::downgrade(&upstream.dispatcher));
         let background = async move {
-            tokio::join!(pace, sweep);
+            tokio::join!(pace, sweep, keep_up);
         };
         Ok((Arc::new(upstream), background))
     }
@@ -389,9 +404,26 @@ impl Upstream {
         if self.observe { Err(CannotChange::OnlyObserved) } else { Ok(()) }
     }
 
+    /// Makes links of an interim answer what a client may see: without the credential that was put into the request, and
+    /// leading back to where the client asked, if that is wished. `base` is its `Host`. The answers of exchanges are treated so
+    /// already.
+    pub fn tell_in_between(&self, fields: &mut HeaderMap, base: Option<&HeaderValue>) {
+        self.hide_credential(fields);
+        if let Some(base) = base {
+            self.lead_back(fields, base);
+        }
+    }
+
+    /// Takes the credential that was put into the request off the links of an answer.
+    pub(crate) fn hide_credential(&self, fields: &mut HeaderMap) {
+        if let Some(credential) = &self.credential {
+            credential.hide(fields, &self.target().origin(&self.mount, self.elsewhere.as_ref()));
+        }
+    }
+
     /// Has links of an answer's fields that point to the upstream lead back to where a client asked, if that is wished.
-    /// `base` is the client's `Host`. The answers of exchanges are treated so already, interim ones are not.
-    pub fn lead_back(&self, fields: &mut HeaderMap, base: &HeaderValue) {
+    /// `base` is the client's `Host`.
+    pub(crate) fn lead_back(&self, fields: &mut HeaderMap, base: &HeaderValue) {
         if self.rewrite_links {
             self.as_clients_see(fields, base);
         }
@@ -407,7 +439,7 @@ impl Upstream {
         }
     }
 
-    /// Who is told what became of exchanges of this client.
+    /// Who is told what became of its exchanges with this client.
     pub(crate) fn audience(&self, client: ClientId) -> Audience<'_> {
         Audience { clock: self.clock, observer: &*self.observer, client }
     }

@@ -74,10 +74,9 @@ pub(crate) struct Scene {
     pub(crate) gate: Gate,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) recent: Arc<Recent>,
+    pub(crate) clients: Arc<Clients>,
     /// In the order of the settings.
     pub(crate) upstreams: Vec<Behind>,
-    /// Who is called what.
-    pub(crate) clients: Arc<Clients>,
     pub(crate) routes: Routes,
     pub(crate) cache: Option<Arc<Cache>>,
     /// Those for connections of clients that are free.

@@ -60,15 +60,15 @@ pub(crate) enum Command {
     /// Print the JSON Schema of settings files, for editors
     #[command(after_help = SCHEMA_EXAMPLE)]
     Schema,
-    /// Make keys for those who may use the proxy
-    #[command(after_help = KEYS_EXAMPLE)]
-    Keys(Keys),
     /// Say what goes on in a sopan that runs
     #[command(after_help = STATUS_EXAMPLE)]
     Status(Status),
     /// Show what goes on in a sopan that runs, redrawn every second
     #[command(after_help = TOP_EXAMPLE)]
     Top(Watch),
+    /// Make keys for those who may use the proxy
+    #[command(after_help = KEYS_EXAMPLE)]
+    Keys(Keys),
     /// Get one URL politely and write the body to standard output
     #[command(after_help = FETCH_EXAMPLE)]
     #[command(after_long_help = format!("{FETCH_EXAMPLE}\n\n{FETCH_RULES}\n\n{DURATIONS} {SIZES}"))]

@@ -35,7 +35,7 @@ pub(crate) use fetch::{Fetch, fetch};
 pub(crate) use flags::Typed;
 pub(crate) use keys::{KEY_BEGINS, NewKey, new_key};
 pub(crate) use layer::{Origin, Value};
-pub(crate) use problem::{Place, Problem, Wrong};
+pub(crate) use problem::{Place, Problem, Warned, Wrong};
 pub(crate) use resolve::Resolved;
 pub(crate) use route::Route;
 pub(crate) use schema::schema;

@@ -28,10 +28,11 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, anyhow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value as Json;
+use sopan_core::policy::ClientLimits;
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::exchange::Nowhere;
-use sopan_engine::{Cache, CacheSettings, DiskSettings, Settings, StateFile, Surroundings, Upstream};
+use sopan_engine::{Cache, CacheSettings, DiskSettings, DiskUsage, Settings, StateFile, Surroundings, Upstream};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
@@ -91,6 +92,9 @@ async fn serve(
     mut signals: Signals,
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
+    for config::Warned { setting, place, line } in &settings.warnings {
+        tracing::warn!(setting, place, "{line}");
+    }
     raise_open_files();
     outlive_full_files().context("signals cannot be listened to")?;
     let listener = bind(settings.listen).map_err(|error| cannot_listen("--listen", settings.listen, &error))?;
@@ -107,6 +111,9 @@ async fn serve(
     };
     let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
     let cache = open_cache(&settings)?;
+    // Before anything is changed.
+    let found = cache.as_ref().and_then(|cache| cache.usage().disk);
+    cache.iter().for_each(|cache| metrics.watch_cache(cache));
     let (mut upstreams, mut backgrounds) = (Vec::new(), Vec::new());
     for (number, served) in settings.upstreams.iter().enumerate() {
         // Under the same name there may have been another API.
@@ -114,7 +121,7 @@ async fn serve(
         let known = state.as_ref().map(|state| state.upstream(&who));
         let observer = beside(metrics.observer(number), Some(number));
         let around = Surroundings { clock, observer, state: known, cache: cache.clone(), ..Surroundings::default() };
-        let (upstream, background) = Upstream::start(settings_of(served, &settings.upstreams), around)
+        let (upstream, background) = Upstream::start(settings_of(number, &settings), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
         metrics.watch(number, Arc::downgrade(&upstream), limits_of(served));
         upstreams.push(upstream);
@@ -128,7 +135,7 @@ async fn serve(
     }
     let drain = Arc::<Drain>::default();
     let address = listener.local_addr()?;
-    tell(&settings, address, &upstreams);
+    tell(&settings, address, found, &upstreams);
     listening(address);
     let nowhere = Nowhere::new(clock, beside(metrics.none(), None));
     let clients = Arc::new(Clients::new(&settings));
@@ -140,8 +147,8 @@ async fn serve(
             gate: admin::Gate::new(&settings.hosts.names, settings.admin_token.take()),
             metrics,
             recent,
-            upstreams: settings.upstreams.iter().zip(&upstreams).map(behind).collect(),
             clients,
+            upstreams: settings.upstreams.iter().zip(&upstreams).map(behind).collect(),
             routes: Routes::new(settings.upstreams.iter().map(|served| &served.route)),
             cache: cache.clone(),
             places: Arc::clone(&places),
@@ -206,27 +213,68 @@ fn outlive_full_files() -> std::io::Result<()> {
     signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
-/// An upstream's settings, and what is known of it at the door, beside `all` that are there.
-fn settings_of(served: &config::Served, all: &[config::Served]) -> Settings {
+/// The settings of the upstream of this number, and what is known of it at the door: what leads to others, and what clients
+/// keep to that may ask it.
+fn settings_of(number: usize, all: &config::Serve) -> Settings {
+    let served = &all.upstreams[number];
     let (name, mount) = (served.name.clone(), served.route.mount().to_owned());
-    let elsewhere = served.route.taken_by(all.iter().map(|other| &other.route));
-    Settings { name, mount, elsewhere, ..served.settings.clone() }
+    let elsewhere = served.route.taken_by(all.upstreams.iter().map(|other| &other.route));
+    let mut settings = Settings { name, mount, elsewhere, ..served.settings.clone() };
+    let clients = all.clients.iter().flat_map(|clients| &clients.clients).enumerate();
+    let limited = clients.filter(|(_, client)| {
+        let upstreams = client.access.upstreams.as_ref();
+        !client.limits.is_empty() && upstreams.is_none_or(|upstreams| upstreams.contains(&number))
+    });
+    settings.lane.clients = limited
+        .map(|(key, client)| ClientLimits {
+            client: client::of_key(key),
+            name: client.name.clone(),
+            limits: client.limits.clone(),
+        })
+        .collect();
+    settings
 }
 
 /// The first lines of the log.
-fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstream>]) {
+fn tell(settings: &config::Serve, listening: SocketAddr, found: Option<DiskUsage>, upstreams: &[Arc<Upstream>]) {
     let listen = format!("http://{listening}");
     let admin = settings.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}"));
     let is_cached = settings.upstreams.iter().any(|served| served.settings.cache.is_some());
     let store = is_cached.then(|| settings.store.to_string());
     let cache = store.as_ref().map_or_else(String::new, |store| format!("; cache {store}"));
-    tracing::info!(listen, admin, store, version = version::short(), "listening on {listen}; admin {admin}{cache}");
+    let (stored, stored_bytes) = found.map(|found| (found.answers, found.bytes)).unzip();
+    let there = found.map_or_else(String::new, |found| {
+        format!(", which has {} ({})", Counted(found.answers, "answer"), Counted(found.bytes, "byte"))
+    });
+    tracing::info!(
+        listen,
+        admin,
+        store,
+        stored,
+        stored_bytes,
+        version = version::short(),
+        "listening on {listen}; admin {admin}{cache}{there}"
+    );
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();
+        tell_of_credential(served);
     }
     if let Some(clients) = &settings.clients {
         tell_of_clients(clients);
+    }
+}
+
+/// A key that others can read on the way is worth a line of its own, whoever wrote the settings.
+fn tell_of_credential(served: &config::Served) {
+    let config::Served { name, settings, .. } = served;
+    if settings.credential.is_some() && !settings.target.is_confidential() {
+        let url = settings.target.to_string();
+        tracing::warn!(
+            upstream = name,
+            url,
+            "the credential for {name} goes to {url} over plain http, and whoever is on the way can read it"
+        );
     }
 }
 

@@ -174,6 +174,17 @@ impl DayCount {
         }
     }
 
+    /// The most turns of which the last is predicted to leave by `at`.
+    pub(super) fn count_until(&self, at: Instant, now: Instant) -> u64 {
+        let opens = self.opens_after(1);
+        if at < opens {
+            let is_open = at >= self.open;
+            return if is_open { self.free(now).max(self.left(self.today)) } else { self.free(now) };
+        }
+        let days = at.since(opens).as_secs() / DAY.as_secs() + 1;
+        self.left(self.today).saturating_add(self.count.saturating_mul(days))
+    }
+
     /// What can be taken at `now`: what is left of the present day, and near a boundary of both.
     pub(super) fn free(&self, now: Instant) -> u64 {
         let mut free = self.left(self.today);

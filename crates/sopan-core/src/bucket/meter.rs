@@ -95,6 +95,16 @@ impl RateMeter {
         self.instant(due)
     }
 
+    /// The most tokens of which the last is predicted to leave by `at`.
+    pub(super) fn count_until(&self, at: Instant, now: Instant) -> u64 {
+        let (at, full) = (self.units(at), self.tat.max(self.units(now)));
+        let more = match at.checked_sub(full) {
+            Some(more) => u128::from(self.b) + more / self.p,
+            None => u128::from(self.b).saturating_sub(self.tat.saturating_sub(at).div_ceil(self.p)),
+        };
+        u64::try_from(more.saturating_sub(u128::from(self.reserved))).unwrap_or(u64::MAX)
+    }
+
     pub(super) fn hold_until(&mut self, end: Instant) {
         let one_token = self.units(end).saturating_add(self.slack(1));
         self.unheld.get_or_insert(self.tat);

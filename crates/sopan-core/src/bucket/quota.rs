@@ -86,6 +86,13 @@ impl QuotaCount {
         }
     }
 
+    pub(super) fn count_until(&self, at: Instant, now: Instant) -> u64 {
+        match &self.kind {
+            Kind::Sliding(ring) => ring.count_until(at, now),
+            Kind::Calendar(days) => days.count_until(at, now),
+        }
+    }
+
     pub(super) fn reserved(&self) -> u64 {
         match &self.kind {
             Kind::Sliding(ring) => ring.reserved(),

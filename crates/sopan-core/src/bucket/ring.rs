@@ -110,10 +110,21 @@ impl QuotaRing {
         let rounds = (excess - 1) / self.count;
         let oldest = excess - rounds * self.count;
         // Those that are only reserved will be written about now.
-        let first =
-            if oldest > self.used { now.after(self.span) } else { self.oldest_leave(oldest + self.expired(now)) };
+        let first = if oldest > self.used_at(now) {
+            now.after(self.span)
+        } else {
+            self.oldest_leave(oldest + self.expired(now))
+        };
         let more = u32::try_from(rounds).ok().and_then(|r| self.span.checked_mul(r)).unwrap_or(Duration::MAX);
         first.after(more)
+    }
+
+    /// The most turns of which the last is predicted to leave by `at`: those for which there is room then, and N more for
+    /// every span that goes by before.
+    pub(super) fn count_until(&self, at: Instant, now: Instant) -> u64 {
+        let spans = u32::try_from(at.since(now).as_nanos() / self.span.as_nanos().max(1)).unwrap_or(u32::MAX);
+        let rest = at.before(self.span.saturating_mul(spans));
+        self.free(rest).saturating_add(self.count.saturating_mul(u64::from(spans)))
     }
 
     fn used_at(&self, now: Instant) -> u64 {

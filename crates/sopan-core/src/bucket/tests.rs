@@ -415,3 +415,44 @@ proptest! {
         }
     }
 }
+
+#[derive(Debug, Clone)]
+enum Event {
+    Pass(u64),
+    Take(u32),
+    Write,
+    GiveBack,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        (0..400 * MS).prop_map(Event::Pass),
+        (1..4u32).prop_map(Event::Take),
+        Just(Event::Write),
+        Just(Event::GiveBack),
+    ];
+    prop::collection::vec(event, 0..60)
+}
+
+proptest! {
+    #[test]
+    fn what_leaves_until_an_instant_is_what_is_predicted_to(
+        limit in prop::sample::select(vec!["10/s", "7/s burst 5", "0.3/s burst 2", "5 per 1s", "300 per 1s"]),
+        events in events(),
+        ahead in 0..20_000 * MS,
+    ) {
+        let (mut bucket, mut now, mut reserved) = (bucket(&[limit]), at(0), Vec::new());
+        for event in events {
+            match event {
+                Event::Pass(nanos) => now = now.after(Duration::from_nanos(nanos)),
+                Event::Take(cost) => if let Take::Taken { .. } = bucket.take(cost, now) { reserved.push(cost) },
+                Event::Write => if let Some(cost) = reserved.pop() { bucket.charge(cost, None, now) },
+                Event::GiveBack => if let Some(cost) = reserved.pop() { bucket.give_back(cost) },
+            }
+        }
+        let until = now.after(Duration::from_nanos(ahead));
+        let count = bucket.count_until(until, now);
+        prop_assert!(count == 0 || bucket.predict(count - 1, 1, now) <= until, "the last of {count} leaves by then");
+        prop_assert!(bucket.predict(count, 1, now) > until, "and the next one does not");
+    }
+}

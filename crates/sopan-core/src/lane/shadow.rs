@@ -8,7 +8,7 @@
 //!
 //! It is told of traffic as it is and not as it would be, and so it leaves out:
 //!
-//! - *Who it is.* Fairness between clients, the bytes that wait, and places (`max_in_flight`, which act in earnest, beside
+//! - *Who it is.* Fairness between clients, what single clients keep to themselves, the bytes that wait, and places (`max_in_flight`, which act in earnest, beside
 //!   this) change nothing here, and nobody leaves the line but by his turn or his deadline.
 //! - *What is not sent.* Retries that would have been made are charged nothing; a request that goes out at once and then
 //!   fails to connect is charged all the same.

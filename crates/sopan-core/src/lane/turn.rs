@@ -10,6 +10,8 @@ use crate::time::Instant;
 pub struct Turn {
     pub(super) client: Option<ClientId>,
     pub(super) cost: u32,
+    /// Of which client's own limits it has taken, beside the lane's.
+    pub(super) own: Option<u32>,
     /// When it could first have gone; none if it never waited.
     pub(super) due: Option<Instant>,
     pub(super) permit: Permit,

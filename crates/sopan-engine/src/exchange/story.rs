@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
+use sopan_core::cache::status::Detail;
 use sopan_core::decimal::Decimal;
 use sopan_core::queue::ClientId;
 use sopan_core::time::{Instant, nanos};
@@ -23,6 +24,7 @@ pub(super) struct Story {
     pub(super) refused: Option<&'static str>,
     pub(super) observed: Option<Box<Observed>>,
     pub(super) cache: Option<Cached>,
+    pub(super) cache_detail: Option<Detail>,
     /// When it was sent, or never, as long as nothing is noted.
     pub(super) sent: Instant,
     /// What happened, where it is more than that.
@@ -42,6 +44,8 @@ enum Progress {
     Head,
     /// The observer knows it all, or will hear it from another.
     All,
+    /// No client asks, only the store, and it is counted as an attempt alone.
+    Nobody,
 }
 
 /// What goes on.
@@ -63,13 +67,14 @@ enum Now {
 pub(crate) struct Audience<'a> {
     pub(crate) clock: Clock,
     pub(crate) observer: &'a dyn Observer,
+    /// Whose the exchange is.
     pub(crate) client: ClientId,
 }
 
 /// A story, and whose it is.
 pub(super) struct Told {
-    pub(super) story: Story,
     pub(super) client: ClientId,
+    pub(super) story: Story,
     pub(super) method: Method,
     pub(super) uri: Uri,
 }
@@ -99,6 +104,7 @@ impl Story {
             refused: None,
             observed: None,
             cache: None,
+            cache_detail: None,
             sent: Instant::NEVER,
             trail: None,
             now: Now::Between,
@@ -167,16 +173,21 @@ impl Story {
         Duration::from_nanos(self.upstream)
     }
 
-    /// The observer is told by another, when the answer has been passed on.
-    pub(super) fn is_told_later(&mut self) {
-        self.progress = Progress::All;
+    /// No client asks, only the store, and it is counted as an attempt alone.
+    pub(super) fn is_of_nobody(&mut self) {
+        self.progress = Progress::Nobody;
     }
 
-    /// The story for that other.
+    /// Whether no client waits for the answer.
+    pub(super) fn is_nobodys(&self) -> bool {
+        self.progress == Progress::Nobody
+    }
+
+    /// The story for another, who tells the observer when the answer has been passed on.
     pub(super) fn hand_on(&mut self) -> Self {
         let trail = self.trail.take();
         let story = Self { trail, ..self.clone() };
-        self.is_told_later();
+        self.progress = self.progress.max(Progress::All);
         story
     }
 
@@ -222,10 +233,11 @@ impl Story {
 
     /// Tells the observer, once.
     pub(super) fn ended(&mut self, to: Audience<'_>, method: &Method, uri: &Uri, bytes: u64, ending: Ending) {
-        let progress = std::mem::replace(&mut self.progress, Progress::All);
-        if progress == Progress::All {
+        let progress = self.progress;
+        if progress >= Progress::All {
             return;
         }
+        self.progress = Progress::All;
         let ending = match ending {
             Ending::Cut if progress == Progress::Open => Ending::Left,
             ending => ending,
@@ -243,6 +255,7 @@ impl Story {
             refused: self.refused,
             observed: self.observed.as_deref(),
             cache: self.cache,
+            cache_detail: self.cache_detail,
             wait: Duration::from_nanos(self.wait),
             attempts: self.attempts,
             upstream: self.upstream(),

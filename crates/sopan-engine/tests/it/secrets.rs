@@ -42,6 +42,7 @@ fn event() -> String {
         refused: None,
         observed: None,
         cache: None,
+        cache_detail: None,
         wait: Duration::ZERO,
         attempts: 1,
         upstream: Duration::ZERO,

@@ -109,7 +109,7 @@ fn knows(headers: &HeaderMap, token: &Token) -> bool {
 /// Base64 (RFC 4648 §4), as browsers write it.
 fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
-    if text.len() % 4 != 0 || digits.len() % 4 == 1 {
+    if !text.len().is_multiple_of(4) || digits.len() % 4 == 1 {
         return None;
     }
     let (mut bytes, mut bits, mut count) = (Vec::with_capacity(text.len() / 4 * 3), 0_u32, 0);

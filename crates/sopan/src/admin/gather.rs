@@ -44,7 +44,7 @@ impl Scene {
             log_lines_lost: log::lines_lost(),
             cache: self.cache.as_ref().map(|cache| store(cache.usage())),
             upstreams: upstreams
-                .map(|(number, behind)| upstream(behind, self.metrics.totals(number), &self.clients))
+                .map(|(number, behind)| upstream(behind, &self.clients, self.metrics.totals(number)))
                 .collect(),
             exchanges: self.recent.newest().iter().map(|ended| self.exchange(ended)).collect(),
         }
@@ -77,10 +77,10 @@ impl Scene {
     }
 }
 
-fn upstream(behind: &Behind, totals: Totals, named: &Clients) -> Upstream {
+fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
     let Look { snapshot, outlook, lines } = behind.upstream.look(CLIENTS_MAX);
     let clients = lines.iter().map(|(line, wait)| Client {
-        name: named.name(line.client).into_owned(),
+        name: names.name(line.client).into_owned(),
         waiting: line.waiting as u64,
         weight: line.weight,
         wait_s: seconds(*wait),

@@ -6,6 +6,7 @@
 
 mod clients;
 mod observed;
+mod store;
 mod totals;
 
 use std::array;
@@ -22,11 +23,13 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use sopan_core::breaker::State;
 use sopan_core::bucket::Fill;
+use sopan_core::cache::NotStored;
+use sopan_core::cache::status::Detail;
 use sopan_core::lane::Snapshot;
 use sopan_core::retry::Outcome;
-use sopan_engine::Upstream;
 use sopan_engine::event::{Attempted, Cached, Event, NO_UPSTREAM, Observer};
 use sopan_engine::refusal::REASONS;
+use sopan_engine::{Cache, Upstream};
 
 use crate::log::{self, AccessLog};
 use crate::version;
@@ -42,6 +45,7 @@ pub(crate) struct Metrics {
     /// What goes to no upstream.
     none: Arc<Tally>,
     lanes: Arc<[Shown]>,
+    cache: store::Watched,
 }
 
 /// What is counted of one upstream; also writes its access log, since both are told the same.
@@ -54,6 +58,8 @@ pub(crate) struct Tally {
     cut: Counter,
     cached: [Counter; Cached::ALL.len()],
     saved: Counter,
+    not_stored: [Counter; NotStored::ALL.len()],
+    stale: [Counter; Detail::STALE.len()],
     wait: Histogram,
     answered_in: Histogram,
     total: Histogram,
@@ -117,9 +123,9 @@ impl Metrics {
         access_log: Option<AccessLog>,
     ) -> Arc<Self> {
         let clients = Arc::new(ByClient::new(clients));
-        let tally = |name: Arc<str>| Arc::new(Tally::new(name, Arc::clone(&clients), access_log.clone()));
-        let upstreams: Vec<_> = names.into_iter().map(|name| tally(name.into())).collect();
-        let none = tally(NO_UPSTREAM.into());
+        let tally = |name: String| Arc::new(Tally::new(name.into(), Arc::clone(&clients), access_log.clone()));
+        let upstreams: Vec<_> = names.into_iter().map(tally).collect();
+        let none = Arc::new(Tally::new(NO_UPSTREAM.into(), Arc::clone(&clients), access_log));
         let lanes = upstreams.iter().map(|tally| Shown { name: Arc::clone(&tally.upstream), lane: OnceLock::new() });
         let lanes: Arc<[_]> = lanes.collect();
         let mut registry = Registry::with_prefix("sopan");
@@ -130,7 +136,9 @@ impl Metrics {
         clients.register(&mut registry);
         registry.register_collector(Box::new(observed::Shown::new(&upstreams)));
         registry.register_collector(Box::new(LaneCollector(Arc::clone(&lanes))));
-        Arc::new(Self { registry, upstreams, none, lanes })
+        let cache = store::Watched::default();
+        registry.register_collector(Box::new(cache.clone()));
+        Arc::new(Self { registry, upstreams, none, lanes, cache })
     }
 
     /// Who counts what becomes of exchanges with the upstream of this number.
@@ -152,6 +160,11 @@ impl Metrics {
         // A second one would be a mistake of ours that is not worth ending for.
         let first = self.lanes[number].lane.set(Watched { upstream, limits }).is_ok();
         debug_assert!(first, "an upstream is watched once");
+    }
+
+    /// Shows from now on how full the cache is, as long as it lives; once only.
+    pub(crate) fn watch_cache(&self, cache: &Arc<Cache>) {
+        self.cache.watch(Arc::downgrade(cache));
     }
 
     /// All of it as text.
@@ -179,6 +192,12 @@ fn register(registry: &mut Registry, upstreams: &[Arc<Tally>], all: &[Arc<Tally>
     let help = "Requests of clients that were answered without a token being spent on them";
     let saved = ByUpstream::new(upstreams, MetricType::Counter, |tally: &Tally| tally.saved.clone());
     registry.register("cache_tokens_saved", help, saved);
+    let help = "Answers that were passed on and not stored, by the reason";
+    let reasons = NotStored::ALL.map(NotStored::word);
+    registry.register("cache_not_stored", help, Counters::new(upstreams, |tally| &tally.not_stored, "reason", reasons));
+    let help = "Answers that were given from store though they were stale, by the reason";
+    let reasons = Detail::STALE.map(Detail::word);
+    registry.register("cache_stale", help, Counters::new(upstreams, |tally| &tally.stale, "reason", reasons));
     let mut seconds = |name, help, of: &[Arc<Tally>], histogram: fn(&Tally) -> Histogram| {
         registry.register_with_unit(name, help, Unit::Seconds, ByUpstream::new(of, MetricType::Histogram, histogram));
     };
@@ -263,6 +282,8 @@ impl Tally {
             cut: Counter::default(),
             cached: array::from_fn(|_| Counter::default()),
             saved: Counter::default(),
+            not_stored: array::from_fn(|_| Counter::default()),
+            stale: array::from_fn(|_| Counter::default()),
             wait: Histogram::new(SECONDS),
             answered_in: Histogram::new(SECONDS),
             total: Histogram::new(SECONDS),
@@ -290,6 +311,12 @@ impl Observer for Tally {
             self.cached[cached as usize].inc();
             self.saved.inc_by(event.saved_a_token().into());
         }
+        let reason = match event.cache_detail {
+            Some(Detail::NotStored(why)) => self.not_stored.get(why as usize),
+            Some(why) => Detail::STALE.iter().position(|known| *known == why).map(|at| &self.stale[at]),
+            None => None,
+        };
+        reason.map(Counter::inc);
         self.wait.observe(event.wait.as_secs_f64());
         // Nothing is that quick: where it is zero nothing was sent, and the upstream took no time to answer it.
         if !event.upstream.is_zero() {
@@ -441,6 +468,7 @@ pub(super) mod tests {
             refused: None,
             observed: None,
             cache: None,
+            cache_detail: None,
             wait: Duration::from_micros(300_140),
             attempts: 2,
             upstream: Duration::from_micros(12_260),
@@ -561,6 +589,20 @@ pub(super) mod tests {
                 ),
             ],
         );
+    }
+
+    #[test]
+    fn why_an_answer_is_not_stored_or_given_stale_is_counted() {
+        let details = NotStored::ALL.map(Detail::NotStored).into_iter().chain(Detail::STALE);
+        for detail in details {
+            let metrics = metrics();
+            metrics.observer(1).ended(&Event { cache_detail: Some(detail), ..event(200) });
+            let text = metrics.text();
+            let counted = text.lines().filter(|line| line.contains("reason=") && !line.ends_with(" 0"));
+            let name = if Detail::STALE.contains(&detail) { "stale" } else { "not_stored" };
+            let expected = format!("sopan_cache_{name}_total{{upstream=\"mail\",reason=\"{}\"}} 1", detail.word());
+            assert_eq!(counted.collect::<Vec<_>>(), [expected]);
+        }
     }
 
     #[test]

@@ -213,6 +213,7 @@ pub(super) mod tests {
             refused: None,
             observed: None,
             cache: None,
+            cache_detail: None,
             wait: Duration::ZERO,
             attempts: 1,
             upstream: Duration::from_millis(3),

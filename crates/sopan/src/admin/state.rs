@@ -217,6 +217,7 @@ pub(crate) struct Exchange {
     pub(crate) id: u64,
     /// `none` where it went to none.
     pub(crate) upstream: String,
+    /// None where it went to no upstream.
     pub(crate) client: String,
     pub(crate) method: String,
     /// Without what may be secret in it.

@@ -47,6 +47,7 @@ fn reference_of() -> String {
         (Section::Retry, "`retry` of either"),
         (Section::Breaker, "`breaker` of either"),
         (Section::Cache, "`cache` of either"),
+        (Section::Credential, "`credential` of an upstream"),
         (Section::Client, "Of a client, below `clients`"),
     ];
     let cell = |text: &str| text.replace('|', "\\|");
@@ -119,8 +120,11 @@ fn the_example_says_every_key_and_changes_nothing() {
 fn uncommented(line: &str) -> String {
     let rest = line.trim_start();
     let is_setting = rest.strip_prefix("# ").is_some_and(|rest| {
-        rest.split_once(": ")
-            .is_some_and(|(key, value)| settings().any(|s| s.key == key && s.default.is_none() && value == s.example()))
+        // A section all of whose settings stand behind one.
+        rest == "credential:"
+            || rest.split_once(": ").is_some_and(|(key, value)| {
+                settings().any(|s| s.key == key && s.default.is_none() && value == s.example())
+            })
     });
     if is_setting { line.replacen("# ", "", 1) } else { line.to_owned() }
 }

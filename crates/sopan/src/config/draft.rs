@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use http::{Method, StatusCode};
+use http::{HeaderName, Method, StatusCode};
 use sopan_core::access::{KeyDigest, KeyFields};
 use sopan_core::headers::ForwardedPolicy;
 use sopan_core::hints::Reader;
@@ -110,6 +110,27 @@ pub(crate) struct Treatment {
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) client_cert: Option<PathBuf>,
     pub(crate) client_key: Option<PathBuf>,
+    pub(crate) credential: CredentialDraft,
+}
+
+/// Where the credential of an upstream is, and where it goes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CredentialDraft {
+    pub(crate) env: Option<String>,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) header: Option<HeaderName>,
+    pub(crate) scheme: Scheme,
+    pub(crate) query: Option<String>,
+}
+
+/// What stands before a credential in its field.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// Nobody said it.
+    #[default]
+    Usual,
+    Nothing,
+    Named(String),
 }
 
 impl Treatment {
@@ -129,6 +150,7 @@ impl Treatment {
             ca_file: None,
             client_cert: None,
             client_key: None,
+            credential: CredentialDraft::default(),
         }
     }
 

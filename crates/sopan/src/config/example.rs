@@ -52,6 +52,12 @@ pub(crate) fn example() -> String {
                 comment(&help, 4, &mut file);
                 comment(&format!("Why on: {}", switch.why), 4, &mut file);
             }
+            None if section == Section::Credential => {
+                comment("The key of the API, put into requests in place of what clients send there", 4, &mut file);
+                let _ = writeln!(file, "    # {key}:");
+                of(section, 6, &mut file);
+                continue;
+            }
             None => comment("Waiting for a turn", 4, &mut file),
         }
         let _ = writeln!(file, "    {key}:");

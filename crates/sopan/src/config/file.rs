@@ -136,7 +136,7 @@ const UPSTREAMS: &str = "upstreams";
 const DEFAULTS: &str = "defaults";
 const CLIENTS: &str = "clients";
 /// What each upstream has of its own.
-const OWN: [&str; 2] = ["url", "route"];
+const OWN: [&str; 3] = ["url", "route", "credential"];
 
 struct Reader {
     file: File,
@@ -211,6 +211,13 @@ impl Reader {
     fn defaults(&mut self, node: &Node, span: &Range<usize>) {
         let mut layer = Layer::new(Origin::Defaults, DEFAULTS);
         for entry in self.entries(node, DEFAULTS, span, "for example total_timeout: 60s") {
+            // It is no value, as those below are that are taken out again.
+            if Some(&*entry.0.text) == Section::Credential.key() {
+                let why = "it cannot be a default, since it would give the key of one API to all; write it below the upstream \
+                           that it is for";
+                self.tell(&entry.0.span, format!("{DEFAULTS}.credential"), why);
+                continue;
+            }
             self.of_upstream(entry, &mut layer);
         }
         for own in OWN {
@@ -264,13 +271,16 @@ impl Reader {
 
     /// An entry of an upstream, or of the defaults of all. Answers with the key that was meant, if one was.
     fn of_upstream(&mut self, (key, node): &(Key, Node), layer: &mut Layer) -> Option<&'static str> {
-        const INNER: [&str; 1] = ["queue"];
+        const INNER: [&str; 2] = ["queue", "credential"];
         let Some(section) = Section::INNER.into_iter().find(|section| section.key() == Some(&*key.text)) else {
             return self.entry(&mut Part { section: Section::Upstream, layer, inner: &INNER }, key, node);
         };
         let switch = table::find(Section::Upstream, &key.text);
         let mut inside = table::settings().filter(|setting| setting.section == section);
-        let example = inside.find_map(|setting| Some(format!("for example {}: {}", setting.key, setting.default?)));
+        let written = |setting: &Setting| {
+            format!("for example {}: {}", setting.key, setting.default.unwrap_or(setting.example()))
+        };
+        let example = inside.find(|setting| setting.default.is_some() || section == Section::Credential).map(written);
         let example = example.unwrap_or_default();
         match (&node.value, switch) {
             // `breaker: off`

@@ -6,11 +6,14 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use http::header::AUTHORIZATION;
 use http::{HeaderName, Method};
 use sopan_core::access::{KeyDigest, KeyFields, is_unclear};
 use sopan_core::calendar::read_end;
 use sopan_core::safety::HostName;
+use sopan_engine::CredentialPlace;
 
+use super::draft::Scheme;
 use super::problem::{Place, Problem, Wrong};
 use super::serve::ClientBy;
 use super::setting::KEY_FIELDS;
@@ -171,6 +174,49 @@ pub(in crate::config) fn client_by(text: &str) -> Result<ClientBy, String> {
 /// The name of a field.
 pub(in crate::config) fn field_name(text: &str) -> Result<HeaderName, String> {
     text.parse().map_err(|_| format!("`{text}` is not the name of a field; write for example cdn-cache-control"))
+}
+
+/// The name of a field that may hold a credential.
+pub(in crate::config) fn credential_field(text: &str) -> Result<HeaderName, String> {
+    let name: HeaderName =
+        text.parse().map_err(|_| format!("`{text}` is not the name of a field; write for example X-Api-Key"))?;
+    match CredentialPlace::field(name.clone(), None) {
+        Ok(_) => Ok(name),
+        Err(error) => Err(format!("{error}; write for example X-Api-Key")),
+    }
+}
+
+/// What stands before a credential.
+pub(in crate::config) fn scheme(text: &str) -> Result<Scheme, String> {
+    match CredentialPlace::field(AUTHORIZATION, Some(text)) {
+        _ if text == "none" => Ok(Scheme::Nothing),
+        Ok(_) => Ok(Scheme::Named(text.to_owned())),
+        // Not shown, since it may be followed by what is a secret.
+        Err(_) => Err("it is no scheme; write one word, such as Bearer or Basic, and not what follows it".to_owned()),
+    }
+}
+
+/// The name of a parameter of a query.
+pub(in crate::config) fn parameter(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err(format!("`{text}` is not the name of a parameter; write for example key")),
+        name => Ok(name.to_owned()),
+    }
+}
+
+/// The name of a variable. What is none may be what the variable should hold, and is not shown.
+pub(in crate::config) fn variable(text: &str) -> Result<String, String> {
+    if is_variable(text) {
+        return Ok(text.to_owned());
+    }
+    Err("it is not the name of a variable; write letters, digits and _, as in API_KEY, and not what it holds"
+        .to_owned())
+}
+
+/// Whether it could be the name of a variable.
+pub(in crate::config) fn is_variable(text: &str) -> bool {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    text.bytes().all(is_name) && text.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
 /// What a key is known by.

@@ -5,6 +5,7 @@
 
 mod cache;
 mod clients;
+mod credential;
 
 use std::path::PathBuf;
 
@@ -175,6 +176,7 @@ impl Resolved {
         self.fit(&upstream, problems);
         self.rules_for_paths(&upstream, problems);
         self.certificates(&mut upstream, problems);
+        self.credential(&mut upstream, problems);
         upstream
     }
 
@@ -361,14 +363,18 @@ impl Resolved {
 
     /// What is wrong with a file, of which the name may stand for something else.
     fn of_file(&self, key: &str, error: &TlsError) -> Problem {
-        let mut why = error.to_string();
-        for key in ["ca_file", "client_cert", "client_key"] {
+        self.error(&[key], self.as_written(&["ca_file", "client_cert", "client_key"], error.to_string()))
+    }
+
+    /// A text in which the values of these settings are as they were written, where they stand for something else.
+    fn as_written(&self, keys: &[&str], mut text: String) -> String {
+        for key in keys {
             let item = self.value(key).and_then(|(_, value)| value.items.first());
             if let Some(item) = item.filter(|item| item.written.is_some() && !item.text.is_empty()) {
-                why = why.replace(&item.text, item.shown());
+                text = text.replace(&item.text, item.shown());
             }
         }
-        self.error(&[key], why)
+        text
     }
 
     /// Both files of a client certificate or neither, and what is in them.

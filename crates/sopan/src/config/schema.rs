@@ -79,7 +79,8 @@ fn upstream(is_one: bool) -> Value {
     if !is_one {
         properties.retain(|key, _| !matches!(key.as_str(), "url" | "route"));
     }
-    for section in Section::INNER {
+    let sections = Section::INNER.into_iter().filter(|section| is_one || *section != Section::Credential);
+    for section in sections {
         let Some(key) = section.key() else { continue };
         let inner = json!({"type": "object", "additionalProperties": false, "properties": of(section)});
         let switch = properties.remove(key);
@@ -152,6 +153,9 @@ fn forms(kind: Kind) -> Vec<Value> {
         Kind::Limits => {
             vec![text("^(unlimited|[0-9.]+/(s|sec|second|m|min|minute|h|hour|d|day)s?( burst [0-9]+)?|[0-9]+ per .+)$")]
         }
+        Kind::Field | Kind::SchemeOr(_) => vec![text("^[A-Za-z0-9!#%&'*+.^_`|~-]+$")],
+        Kind::Variable => vec![text("^[A-Za-z_][A-Za-z0-9_]*$")],
+        Kind::Parameter => vec![json!({"type": "string", "minLength": 1})],
         Kind::Fields => vec![text("^[A-Za-z0-9!#%&'*+.^_`|~-]+$")],
         Kind::PathRules => vec![text("^\\s*/\\S*\\s+(bypass|default-ttl\\s+\\S+|revalidate\\s+(stale|always))\\s*$")],
         Kind::Digests => vec![text("^\\s*[0-9A-Fa-f]{64}\\s*$")],

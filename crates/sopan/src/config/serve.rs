@@ -18,7 +18,7 @@ use super::draft::{Program, Treatment};
 use super::file::{File, Named};
 use super::flags::Typed;
 use super::layer::Layer;
-use super::problem::{Place, Problem, Wrong};
+use super::problem::{Place, Problem, Warned, Wrong};
 use super::read::show_size;
 use super::resolve::{Resolved, Taken, is_of_upstream};
 use super::route::Route;
@@ -57,6 +57,8 @@ pub(crate) struct Serve {
     /// Whether every exchange is logged.
     pub(crate) access_log: bool,
     pub(crate) log: Format,
+    /// What of all this may not be meant so.
+    pub(crate) warnings: Vec<Warned>,
 }
 
 /// Where answers are stored, those of all upstreams together.
@@ -152,9 +154,12 @@ pub(crate) fn serve(config: Option<&str>, typed: &Typed) -> Result<Serve, Wrong>
 /// Everything that is wrong with it.
 pub(crate) fn settled(loaded: Loaded) -> Result<Serve, Wrong> {
     let Loaded { mut wrong, serve, .. } = loaded;
-    // What may not be meant so is told by `check`.
-    wrong.problems.retain(|problem| problem.severity == super::problem::Severity::Error);
-    serve.ok_or(wrong)
+    let Some(serve) = serve else {
+        // What may not be meant so can be told when it is mended.
+        wrong.problems.retain(|problem| problem.severity == super::problem::Severity::Error);
+        return Err(wrong);
+    };
+    Ok(Serve { warnings: wrong.warnings(), ..serve })
 }
 
 /// Reads, resolves and checks everything.
@@ -187,6 +192,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
         parts.push((ALONE.to_owned(), Place::Flag("--upstream".to_owned()), None));
     }
     let table = Layer::table();
+    of_one(&flags, parts.len(), &mut wrong.problems);
     let layers = |own| [Some(&flags), own, defaults, Some(&table)].into_iter().flatten().collect::<Vec<_>>();
     let program = Resolved::of(&layers(top), |setting| setting.section == Section::Program);
     let mut served = Vec::new();
@@ -210,7 +216,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     once(&mut wrong.problems);
     in_order(&mut wrong.problems);
     let callers = callers.map(|clients| Clients { fields: settled.key_fields, clients });
-    let serve = (!wrong.has_errors()).then(|| made(settled, served, callers, token));
+    let serve = (!wrong.has_errors()).then(|| made(settled, served, token, callers));
     Loaded { wrong, program, upstreams, clients, serve }
 }
 
@@ -231,6 +237,18 @@ fn clients(
         settled.push((name.clone(), resolved));
     }
     (settled, Some(clients))
+}
+
+/// Flags count for all upstreams, and a credential is for one.
+fn of_one(flags: &Layer, upstreams: usize, problems: &mut Vec<Problem>) {
+    let given = flags.values.iter().find(|value| value.setting.section == Section::Credential);
+    if let Some(value) = given.filter(|_| upstreams > 1) {
+        let why = format!(
+            "it would give the key of one API to all {upstreams} of the settings file; write it there, below the upstream \
+             that it is for, as in credential: {{ env: API_KEY }}"
+        );
+        problems.push(Problem::error(value.place.clone(), "", why));
+    }
 }
 
 /// What stands in one place and counts for many upstreams, as a default does, is wrong once.
@@ -259,8 +277,8 @@ fn in_order(problems: &mut [Problem]) {
 fn made(
     program: Program,
     served: Vec<(String, Place, Treatment)>,
-    clients: Option<Clients>,
     admin_token: Option<Token>,
+    clients: Option<Clients>,
 ) -> Serve {
     let upstreams = served
         .into_iter()
@@ -286,6 +304,7 @@ fn made(
         },
         access_log: program.access_log,
         log: program.log,
+        warnings: Vec::new(),
     }
 }
 

@@ -62,13 +62,15 @@ pub(crate) enum Section {
     Breaker,
     /// In its `cache`.
     Cache,
+    /// In the `credential` of an upstream, which no defaults have.
+    Credential,
     /// In a client.
     Client,
 }
 
 impl Section {
     /// The sections within an upstream.
-    pub(crate) const INNER: [Self; 4] = [Self::Queue, Self::Retry, Self::Breaker, Self::Cache];
+    pub(crate) const INNER: [Self; 5] = [Self::Queue, Self::Retry, Self::Breaker, Self::Cache, Self::Credential];
 
     /// Whether it is of an upstream.
     pub(crate) fn is_of_upstream(self) -> bool {
@@ -83,6 +85,7 @@ impl Section {
             Self::Retry => Some("retry"),
             Self::Breaker => Some("breaker"),
             Self::Cache => Some("cache"),
+            Self::Credential => Some("credential"),
         }
     }
 }
@@ -119,6 +122,14 @@ pub(crate) enum Kind {
     Statuses,
     /// Names of fields.
     Fields,
+    /// The name of one.
+    Field,
+    /// The name of a variable of the environment, and not what it holds.
+    Variable,
+    /// A scheme of a field, or this word.
+    SchemeOr(&'static str),
+    /// The name of a parameter of the query.
+    Parameter,
     /// What holds for single paths.
     PathRules,
     /// What keys are known by.
@@ -189,6 +200,8 @@ impl Kind {
             Self::Names => "NAME".to_owned(),
             Self::Statuses => "STATUS,…".to_owned(),
             Self::Fields => "NAME,…".to_owned(),
+            Self::Field | Self::Variable | Self::Parameter => "NAME".to_owned(),
+            Self::SchemeOr(word) => format!("SCHEME|{word}"),
             Self::PathRules => "'/PATH RULE'".to_owned(),
             Self::InlineSection => "on|off|SETTINGS".to_owned(),
             Self::Digests => "SHA256".to_owned(),
@@ -223,6 +236,10 @@ impl Kind {
             Self::Names => "names of hosts, such as proxy.example.com".to_owned(),
             Self::Statuses => "statuses such as 425 or 520".to_owned(),
             Self::Fields => "names of fields, such as cdn-cache-control, or none".to_owned(),
+            Self::Field => "the name of a field, such as X-Api-Key".to_owned(),
+            Self::Variable => "the name of a variable, such as API_KEY".to_owned(),
+            Self::SchemeOr(word) => format!("a scheme such as Bearer or Basic, or {word}"),
+            Self::Parameter => "the name of a parameter, such as key".to_owned(),
             Self::PathRules => "rules such as /v2/live bypass or /v2/catalog default-ttl 1d".to_owned(),
             Self::Digests => "the SHA-256 of a key in 64 hexadecimal digits, as `sopan keys new` prints it".to_owned(),
             Self::KeyFields => format!("fields: {}", KEY_FIELDS.join(", ")),
@@ -282,6 +299,11 @@ impl Setting {
             Kind::End => "2026-12-31",
             Kind::Limits => "[5/s burst 10]",
             Kind::Count => "2",
+            Kind::Variable => "API_KEY",
+            Kind::Field => "X-Api-Key",
+            Kind::SchemeOr(_) => "Bearer",
+            Kind::Parameter => "key",
+            Kind::File if self.section == Section::Credential => "/run/secrets/api_key",
             Kind::File if self.key == "state" => "/var/lib/sopan/state",
             Kind::File if self.key == "admin_token_file" => "/etc/sopan/admin-token",
             Kind::File => "/etc/sopan/file.pem",

@@ -3,6 +3,7 @@
 mod cache;
 mod clients;
 mod connections;
+mod credential;
 mod limits;
 mod passing;
 mod program;
@@ -13,8 +14,9 @@ use std::fmt::Display;
 
 use super::setting::{Group, Kind, Put, Rank, Section, Setting};
 
-pub(crate) static GROUPS: [Group; 8] = [
+pub(crate) static GROUPS: [Group; 9] = [
     program::GROUP,
+    credential::GROUP,
     limits::GROUP,
     waiting::GROUP,
     retries::GROUP,

@@ -1,6 +1,7 @@
 //! Every flag: what it does, and what is said of a value that it cannot have.
 
 mod clients;
+mod credential;
 mod layers;
 mod mutations;
 
@@ -150,7 +151,7 @@ const SERVE: &[Effect<Serve>] = &[
     ("--revalidate", "always", |s| cache(s).revalidate == Revalidate::Always),
     ("--stale-if-error", "1h", |c| cache(c).stale_if_error == s(3600)),
     ("--stale-max", "0", |s| cache(s).stale_max.is_zero()),
-    ("--cache-entry-max", "1MiB", |s| cache(s).entry_bytes_max == 1 << 20),
+    ("--cache-entry-bytes-max", "1MiB", |s| cache(s).entry_bytes_max == 1 << 20),
     ("--cache-path", "/v2/live bypass", |s| cache(s).paths == ["/v2/live bypass".parse().unwrap()]),
     ("--cache-size", "64MiB", |s| s.store == Store { memory_bytes: 64 << 20, disk: None }),
     ("--cache-dir", "a/b", |s| s.store == Store { memory_bytes: 256 << 20, disk: Some(("a/b".into(), 1 << 30)) }),
@@ -202,6 +203,12 @@ const SERVE: &[Effect<Serve>] = &[
     // Each needs the other, so they are looked at together elsewhere.
     ("--client-cert", ELSEWHERE, |_| true),
     ("--client-key", ELSEWHERE, |_| true),
+    // They make one thing together.
+    ("--credential-env", ELSEWHERE, |_| true),
+    ("--credential-file", ELSEWHERE, |_| true),
+    ("--credential-header", ELSEWHERE, |_| true),
+    ("--credential-scheme", ELSEWHERE, |_| true),
+    ("--credential-query", ELSEWHERE, |_| true),
 ];
 
 fn cache(serve: &Serve) -> &CachePolicy {
@@ -540,7 +547,7 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
         "",
     ),
     ("--stale-max", "none", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
-    ("--cache-entry-max", "0", "0 is not allowed; allowed is 1 or more", ""),
+    ("--cache-entry-bytes-max", "0", "0 is not allowed; allowed is 1 or more", ""),
     (
         "--cache-path",
         "/x off",
@@ -617,7 +624,7 @@ const UPSTREAM_GRAMMAR: &str = "write for example https://api.example.com or htt
 fn every_wrong_value_is_told_with_flag_value_and_what_is_allowed() {
     let table =
         WRONG_SERVE.iter().map(|(flag, ..)| *flag).chain(["--ca-file", "--open", "--client-cert", "--client-key"]);
-    assert_eq!(flags_in(table), flags_of("serve"));
+    assert_eq!(flags_in(table.chain(credential::FLAGS)), flags_of("serve"));
     for (flag, value, why, grammar) in WRONG_SERVE {
         let expected = match why.replace("GRAMMAR", grammar) {
             // It is said of another flag, or of a part of this one.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::{Method, StatusCode, Uri};
+use sopan_core::cache::status::Detail;
 use sopan_core::headers::redact_url;
 use sopan_engine::event::{Cached, Event, NO_UPSTREAM, Observed};
 
@@ -41,6 +42,7 @@ pub(super) struct Access {
     refused: Option<&'static str>,
     observed: Option<Observed>,
     cache: Option<Cached>,
+    cache_detail: Option<Detail>,
     wait: Duration,
     attempts: u32,
     answered_in: Duration,
@@ -58,6 +60,7 @@ impl Access {
             refused,
             observed,
             cache,
+            cache_detail,
             wait,
             attempts,
             upstream: answered_in,
@@ -76,6 +79,7 @@ impl Access {
             refused,
             observed: observed.copied(),
             cache,
+            cache_detail,
             wait,
             attempts,
             answered_in,
@@ -143,6 +147,9 @@ impl Access {
         if let Some(cache) = self.cache {
             write!(line, ",\"cache\":\"{}\"", cache.word())?;
         }
+        if let Some(detail) = self.cache_detail {
+            write!(line, ",\"cache_detail\":\"{}\"", detail.word())?;
+        }
         if let Some(observed) = &self.observed {
             match observed.refused {
                 _ if observed.from_store => line.push_str(",\"would_hit\":true"),
@@ -170,6 +177,9 @@ impl Access {
         }
         if let Some(cache) = self.cache {
             write!(line, "; cache: {}", cache.word())?;
+        }
+        if let Some(detail) = self.cache_detail {
+            write!(line, " ({})", detail.word())?;
         }
         if let Some(reason) = self.refused {
             write!(line, "; refused: {reason}")?;
@@ -222,6 +232,7 @@ fn millis(span: Duration) -> f64 {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use sopan_core::cache::NotStored;
     use sopan_core::lane;
     use sopan_core::retry::{Again, Backoff, Verdict};
     use sopan_engine::refusal::Refusal;
@@ -242,6 +253,7 @@ pub(super) mod tests {
             refused: None,
             observed: None,
             cache: None,
+            cache_detail: None,
             wait: Duration::from_micros(300_140),
             attempts: 2,
             answered_in: Duration::from_micros(12_260),
@@ -346,6 +358,23 @@ pub(super) mod tests {
         let line = written(&Access { status: None, ..access() }, JSON);
         assert!(!line.contains("refused") && !line.contains("status"), "{line}");
         assert!(line.contains("GET /api/v1/orders?page=…&key=… in 312.4 ms, ended before an answer; "), "{line}");
+    }
+
+    #[test]
+    fn it_says_what_the_cache_did_and_why() {
+        let hit = Access { cache: Some(Cached::Hit), ..access() };
+        let detail = Some(Detail::NotStored(NotStored::VaryStar));
+        let miss = Access { cache: Some(Cached::Miss), cache_detail: detail, ..access() };
+        for (access, words, fields) in [
+            (hit, "cache: hit", serde_json::json!({"cache": "hit"})),
+            (miss, "cache: miss (vary-star)", serde_json::json!({"cache": "miss", "cache_detail": "vary-star"})),
+        ] {
+            let line = written(&access, TEXT);
+            assert!(line.ends_with(&format!("upstream 12.3 ms; {words}\n")), "{line}");
+            let mut object: serde_json::Map<_, _> = serde_json::from_str(&written(&access, JSON)).unwrap();
+            object.retain(|name, _| name.starts_with("cache"));
+            assert_eq!(serde_json::Value::Object(object), fields);
+        }
     }
 
     #[test]

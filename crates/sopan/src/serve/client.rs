@@ -27,9 +27,10 @@ pub(super) struct Connected {
     number: u64,
 }
 
-/// The spaces of identities. An address of IPv6 is itself; the others are among those that begin with eight zeros, which nobody
-/// has (RFC 4291 §2.4), so that no address is taken for a connection's number.
+/// The spaces of identities, so that no address is taken for a connection's number. An address of IPv6 is itself; the others are
+/// among those that begin with eight zeros, which nobody has (RFC 4291 §2.4).
 const IPV4: u128 = 1 << 64;
+const IPV6: u128 = 2 << 64;
 const CONNECTION: u128 = 3 << 64;
 const FIELD: u128 = 4 << 64;
 const KEY: u128 = 5 << 64;
@@ -75,6 +76,7 @@ impl Clients {
         let field = || usize::try_from(id >> FIELD_NUMBER).ok().and_then(|number| self.fields.get(number));
         match (id >> 64) << 64 {
             IPV4 => Ipv4Addr::from_bits(low as u32).to_string().into(),
+            IPV6 => Ipv6Addr::from_bits(low.into()).to_string().into(),
             CONNECTION => format!("connection {low}").into(),
             space
                 if space & (0xff << 64) == FIELD
@@ -95,7 +97,7 @@ impl Clients {
     fn of_address(ip: IpAddr) -> ClientId {
         match ip.to_canonical() {
             IpAddr::V4(v4) => ClientId(IPV4 | u128::from(v4.to_bits())),
-            IpAddr::V6(v6) => ClientId(v6.to_bits()),
+            IpAddr::V6(v6) => of_ipv6(v6),
         }
     }
 
@@ -116,6 +118,17 @@ impl Clients {
     fn hash(&self, what: impl Hash) -> u128 {
         u128::from(self.hasher.hash_one(what))
     }
+}
+
+/// What is no address of the internet has its upper half in common with one of the spaces, or could have.
+const NOT_ASSIGNED: u128 = 256;
+
+/// An address is its own identity. Those that begin with 56 zeros or more, which nobody calls from, `::1` excepted, are one
+/// for each lower half.
+fn of_ipv6(address: Ipv6Addr) -> ClientId {
+    let bits = address.to_bits();
+    let is_low = bits >> 64 < NOT_ASSIGNED;
+    ClientId(if is_low { IPV6 | bits & u128::from(u64::MAX) } else { bits })
 }
 
 impl Connected {
@@ -174,6 +187,9 @@ mod tests {
             (of(&ClientBy::Ip, "[::1]:1"), "::1"),
             (of(&ClientBy::Ip, "[2001:db8::4:1]:1"), "2001:db8::4:1"),
             (of(&ClientBy::Ip, "[fe80::1]:1"), "fe80::1"),
+            // Nobody calls from there, and nobody is taken for a connection, or for who has a key.
+            (of(&ClientBy::Ip, "[0:0:0:3::7]:1"), "::7"),
+            (of(&ClientBy::Ip, "[0:0:0:5::]:1"), "::"),
             (of(&ClientBy::Connection, "10.0.0.1:1"), "connection 7"),
             (of_key(0), "etl"),
             (of_key(1), "web"),

@@ -60,6 +60,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         store: config::Store { memory_bytes: 1 << 20, disk: None },
         access_log: false,
         log: Format::Text,
+        warnings: Vec::new(),
     };
     let counted = Arc::clone(&metrics);
     thread::spawn(move || run(settings, Json::Null, counted).unwrap());

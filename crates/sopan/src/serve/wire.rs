@@ -181,9 +181,8 @@ impl<'a> Wire<'a> {
     /// The upstream that takes a request of this client, if that may ask it.
     fn route(&self, client: Option<usize>, request: &Parts) -> Result<&'a Behind, Astray> {
         let behind = self.door.route(request).ok_or(Astray::NoRoute)?;
-        match (self.door.auth(), client) {
-            (Some(auth), Some(client)) => auth.may(client, behind.number, request).map_err(Astray::Barred)?,
-            (Some(_), None) | (None, _) => {}
+        if let Some((auth, client)) = self.door.auth().zip(client) {
+            auth.may(client, behind.number, request).map_err(Astray::Barred)?;
         }
         Ok(behind)
     }
@@ -191,8 +190,8 @@ impl<'a> Wire<'a> {
     /// The next interim answer, its links leading back here.
     fn interim(&self) -> Option<Response<()>> {
         let mut interim = self.interims.take()?;
-        if let (Some(base), Some(upstream)) = (&self.base, self.upstream) {
-            upstream.lead_back(interim.headers_mut(), base);
+        if let Some(upstream) = self.upstream {
+            upstream.tell_in_between(interim.headers_mut(), self.base.as_ref());
         }
         Some(interim)
     }

@@ -4,6 +4,7 @@ mod admin;
 mod cache;
 mod clients;
 mod conformance;
+mod credential;
 mod dashboard;
 mod door;
 mod wire;

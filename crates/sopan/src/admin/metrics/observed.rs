@@ -146,6 +146,7 @@ mod tests {
             refused: None,
             observed: Some(observed),
             cache: None,
+            cache_detail: None,
             wait: Duration::ZERO,
             attempts: 1,
             upstream: Duration::from_millis(12),

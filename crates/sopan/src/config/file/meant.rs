@@ -49,20 +49,24 @@ const SYNONYMS: [(&str, &str); 28] = [
     ("users", "clients"),
 ];
 
-/// What some proxies add to requests, and here programs send themselves.
-const OF_CLIENTS: [&str; 12] = [
+/// What some proxies add to requests; here the key of the API alone, by another name.
+const OF_CLIENTS: [&str; 16] = [
     "api_key",
     "api_keys",
     "api_token",
     "apikey",
     "auth",
     "authorization",
+    "bearer",
     "header",
     "headers",
+    "key",
     "password",
+    "secret",
     "token",
     "user_agent",
     "username",
+    "value",
 ];
 
 /// The key of what goes by another name: elsewhere, on the command line, or with its parts in another order.
@@ -84,7 +88,16 @@ pub(super) fn meant(part: &Part<'_>, typed: &str, known: &[&'static str]) -> (Op
         return (None, "write it into the rate, as in limits: [10/s burst 20]".to_owned());
     }
     if OF_CLIENTS.contains(&&*word) && part.section != Section::Client {
-        return (None, "sopan adds no keys and fields: what your programs send goes to the API as it is".to_owned());
+        let how = match part.section {
+            Section::Credential => {
+                "write the name of a variable that holds the key as `env`, or a file that does as `file`"
+            }
+            _ => {
+                "a key that sopan is to add goes below an upstream, as in credential: { env: API_KEY }; what else your \
+                 programs send goes to the API as it is"
+            }
+        };
+        return (None, how.to_owned());
     }
     if let Some(key) = called(&word, known) {
         if known.contains(&key) && key != word {
@@ -128,7 +141,7 @@ fn misplaced(part: &Part<'_>, key: &str) -> Option<String> {
     }
     let section = match (setting, key) {
         (Some(setting), _) => setting.section,
-        (None, "queue") => Section::Upstream,
+        (None, "queue" | "credential") => Section::Upstream,
         (None, _) => return None,
     };
     if section == part.section {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 
 use sopan_core::access::{Access, KeyDigest};
+use sopan_core::policy::LIMITS_MAX;
 
 use super::super::file::nearest;
 use super::super::layer::Item;
@@ -31,6 +32,10 @@ impl Resolved {
     ) -> Client {
         let draft = self.drafts().client;
         self.keys(&draft.keys, taken, problems);
+        if draft.limits.len() > LIMITS_MAX {
+            let why = format!("there are {} of them, and a client has {LIMITS_MAX} at most", draft.limits.len());
+            problems.push(Problem::error(self.place_of("limits", LIMITS_MAX), self.title_of("limits"), why));
+        }
         let numbers = draft.upstreams.as_ref().map(|named| self.numbers(named, upstreams, problems));
         if draft.expires.is_some_and(|end| end <= now) {
             let why = "that is over, and the keys of this client are good for nothing; write another, or take the client away";

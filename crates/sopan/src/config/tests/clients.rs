@@ -116,6 +116,18 @@ fn what_is_said_of_a_client_is_no_more_than_that() {
 }
 
 #[test]
+fn a_client_has_no_more_limits_than_an_upstream() {
+    let one = |count| {
+        let limits = vec!["5/s"; count].join(", ");
+        let text = format!("clients: {{ etl: {{ key_sha256: {A}, limits: [{limits}] }} }}\n");
+        with("s.yaml", &format!("upstreams: {{ shop: {{ url: https://shop.test }} }}\n{text}"))
+    };
+    assert_eq!(one(16).serve.unwrap().clients.unwrap().clients[0].limits.len(), 16);
+    let said = one(17).wrong.to_string();
+    assert!(said.contains("clients.etl.limits: there are 17 of them, and a client has 16 at most"), "{said}");
+}
+
+#[test]
 fn there_are_no_more_clients_than_a_program_takes() {
     let many: String = (0..=1000).map(|n| format!("  c{n}: {{ key_sha256: {n:064x} }}\n")).collect();
     let loaded = with("s.yaml", &format!("upstreams: {{ shop: {{ url: https://shop.test }} }}\nclients:\n{many}"));

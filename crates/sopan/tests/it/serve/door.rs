@@ -92,10 +92,10 @@ impl Serve {
         self.lines.lock().unwrap().clone()
     }
 
-    /// The lines of a text log with this level, without their times.
+    /// The lines of a text log with this level, without their times, and without what may not be meant so of the flags.
     pub(super) fn logged(&self, level: &str) -> Vec<String> {
         let said = |line: &String| Some(line.split_once("Z ")?.1.strip_prefix(level)?.strip_prefix(' ')?.to_owned());
-        self.lines().iter().filter_map(said).collect()
+        self.lines().iter().filter_map(said).filter(|line| !line.starts_with("--")).collect()
     }
 
     /// Waits until so many lines with this level have been logged.

@@ -295,6 +295,22 @@ fn logs_and_metrics_call_a_client_by_its_name_and_show_no_key() {
 }
 
 #[test]
+fn a_client_is_kept_to_its_own_limits_at_each_upstream_and_nobody_else_is() {
+    let keyed = Keyed::start("", "limits: 10000/s burst 100", "limits: [2 per 1h, 100/s burst 2]");
+    let ask = |target, key| keyed.ask("GET", target, &format!("X-Api-Key: {key}\r\n"));
+    for target in ["/shop/x", "/mail"] {
+        let statuses = [(); 4].map(|()| ask(target, "ETL"));
+        assert_eq!(statuses.each_ref().map(Reply::status), [200, 200, 503, 503], "{target}");
+        let (kind, detail) = statuses[3].problem();
+        assert_eq!(kind, "urn:sopan:wait-too-long");
+        assert!(detail.contains("for its turn within the limits of this client"), "{detail}");
+        let seconds: u64 = statuses[3].field("retry-after").unwrap().parse().unwrap();
+        assert!((3_000..=3_571).contains(&seconds), "an hour, of which it may wait 30 s: {seconds}");
+        assert!((0..4).all(|_| ask(target, "WEB").status() == 200), "{target}");
+    }
+}
+
+#[test]
 fn turns_are_shared_by_key_and_weight_and_not_by_address() {
     let keyed = Keyed::start("", "limits: 40/s burst 1", "weight: 3");
     let over = Arc::new(AtomicBool::new(false));

@@ -231,7 +231,19 @@ impl Story {
         self.waited(to.clock);
         self.heard(to.clock);
         let total = to.clock.now().since(self.arrived);
-        let event = Event {
+        let mut trail = self.trail.take();
+        let plain;
+        let (steps, steps_left_out) = match &mut trail {
+            None => {
+                plain = self.plain(ending, total);
+                (plain.steps(), 0)
+            }
+            Some(trail) => {
+                self.end_trail(trail, ending, total);
+                (trail.steps(), trail.left_out())
+            }
+        };
+        to.observer.ended(&Event {
             method,
             uri,
             status: self.status.filter(|_| progress == Progress::Head),
@@ -244,17 +256,9 @@ impl Story {
             total,
             bytes,
             whole: !matches!(ending, Ending::Cut | Ending::Left),
-            steps: &[],
-            steps_left_out: 0,
-        };
-        match self.trail.take() {
-            None => to.observer.ended(&Event { steps: self.plain(ending, total).steps(), ..event }),
-            Some(mut trail) => {
-                self.end_trail(&mut trail, ending, total);
-                let (steps, steps_left_out) = (trail.steps(), trail.left_out());
-                to.observer.ended(&Event { steps, steps_left_out, ..event });
-            }
-        }
+            steps,
+            steps_left_out,
+        });
     }
 }
 

@@ -6,8 +6,8 @@
 
 use std::fmt;
 
-use http::header::{HeaderName, HeaderValue};
 use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue};
 
 /// `traceparent`
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");

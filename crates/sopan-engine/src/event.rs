@@ -9,6 +9,7 @@ use http::{Method, StatusCode, Uri};
 use sopan_core::cache::status::Forward;
 use sopan_core::headers::redact_url;
 use sopan_core::retry::{Outcome, Verdict};
+use sopan_core::trace::Trace;
 
 use crate::refusal::Refusal;
 pub use step::{Awaited, STEPS_MAX, Step, What};
@@ -47,6 +48,8 @@ pub struct Event<'a> {
     pub steps: &'a [Step],
     /// How many steps more there were than are told.
     pub steps_left_out: u32,
+    /// What it is in a trace, where that is recorded.
+    pub trace: Option<&'a Trace>,
 }
 
 /// What would have become of an exchange if its upstream were not only observed.
@@ -140,7 +143,7 @@ pub enum Attempted<'a> {
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, uri, status, refused, observed, cache, wait, attempts, upstream, total, bytes, .. } = self;
-        let Self { whole, steps, steps_left_out, .. } = self;
+        let Self { whole, steps, steps_left_out, trace, .. } = self;
         f.debug_struct("Event")
             .field("method", method)
             .field("uri", &redact_url(&uri.to_string()))
@@ -156,6 +159,7 @@ impl fmt::Debug for Event<'_> {
             .field("whole", whole)
             .field("steps", steps)
             .field("steps_left_out", steps_left_out)
+            .field("trace", trace)
             .finish()
     }
 }

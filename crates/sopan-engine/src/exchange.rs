@@ -27,6 +27,7 @@ mod nowhere;
 mod observe;
 mod send;
 pub(crate) mod story;
+mod traced;
 mod trail;
 mod tunnel;
 mod turn;
@@ -148,6 +149,13 @@ struct Failed {
     reason: String,
 }
 
+impl Failed {
+    /// What came of it in words, also where that goes without saying.
+    fn words(&self) -> String {
+        if self.reason.is_empty() { self.outcome.to_string() } else { self.reason.clone() }
+    }
+}
+
 /// What came of one attempt. In boxes, as in [`Onward`].
 enum Attempt {
     /// There is an answer, on the connection of the turn.
@@ -202,9 +210,11 @@ impl<'a> Exchange<'a> {
         let (mut parts, source) = request.into_parts();
         let arrived = upstream.clock.now();
         let upgrade = offered_upgrade(&parts.headers).filter(|_| parts.version == Version::HTTP_11);
+        let mut story = Story::new(arrived);
         let crossing = hop.map(|hop| Box::new(Crossing::new(hop, &mut parts)));
         // Fields of the hop go first, so that nothing below is read from a field that its sender declared to be one.
         let named_by_connection = strip_hop_by_hop(&mut parts.headers);
+        story.join_trace(upstream.sampler, &mut parts.headers, &upstream.jitter);
         let body = Body::new(source, named_by_connection, &upstream.bounds);
         // A body would have to be sent whole before the protocol changes, and only h2c has ever wanted that.
         if let Some(protocols) = upgrade.filter(|_| interims.is_some() && matches!(body, Body::Empty)) {
@@ -223,7 +233,7 @@ impl<'a> Exchange<'a> {
             crossing,
             arrival: 0,
             deadline: upstream.retry.total_timeout.map(|total| arrived.after(total)),
-            story: Story::new(arrived),
+            story,
             turn: None,
             conn: None,
             response: None,
@@ -345,7 +355,7 @@ impl<'a> Exchange<'a> {
     fn decide(&mut self, failed: Failed) -> Verdict {
         let outcome = failed.outcome;
         self.upstream.observer.attempted(Attempted::Ended(&outcome));
-        self.story.came_to(&outcome, &failed.reason, self.upstream.clock);
+        self.story.came_to(&failed, self.upstream.clock);
         let decision = if is_good(&outcome) {
             Decision { verdict: Verdict::Done, hold: None }
         } else {
@@ -369,7 +379,7 @@ impl<'a> Exchange<'a> {
         let says_when = self.response.as_ref().is_some_and(|response| response.headers().contains_key(RETRY_AFTER));
         let is_hopeless = failed.failure.is_some_and(Failure::is_lasting)
             || self.response.as_ref().is_some_and(|response| went_in_a_circle(response.headers()));
-        let reason = if failed.reason.is_empty() { outcome.to_string() } else { failed.reason };
+        let reason = failed.words();
         let past = self.past();
         (past.last, past.hold, past.says_when) = (Some(Failed { reason, ..failed }), decision.hold, says_when);
         let verdict = match decision.verdict {

@@ -14,6 +14,7 @@ use sopan_core::lane::shadow::Shadow;
 use sopan_core::lane::{Lane, Snapshot};
 use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, PolicyError, RetryPolicy};
 use sopan_core::retry::Budget;
+use sopan_core::trace::Sampler;
 use tokio::sync::Semaphore;
 
 use crate::body::Bounds;
@@ -145,6 +146,8 @@ pub struct Surroundings {
     pub state: Option<StateHandle>,
     /// Where its answers are stored; none means nowhere.
     pub cache: Option<Arc<Cache>>,
+    /// Which of its exchanges are recorded in traces; none means that what requests say of those is passed on as it comes.
+    pub sampler: Option<Sampler>,
 }
 
 impl Default for Surroundings {
@@ -156,6 +159,7 @@ impl Default for Surroundings {
             dial: None,
             state: None,
             cache: None,
+            sampler: None,
         }
     }
 }
@@ -173,6 +177,7 @@ pub struct Upstream {
     pub(crate) clock: Clock,
     pub(crate) jitter: Jitter,
     pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) sampler: Option<Sampler>,
     pub(crate) bounds: Bounds,
     pub(crate) refusals: Seldom,
     pub(crate) mount: Box<str>,
@@ -232,7 +237,7 @@ impl Upstream {
             cache: policy,
             ..
         } = settings;
-        let Surroundings { clock, jitter, observer, dial, state, cache } = around;
+        let Surroundings { clock, jitter, observer, dial, state, cache, sampler } = around;
         let cache = match (cache, policy) {
             (Some(store), Some(policy)) if policy.on => {
                 Some(Caches::new(store, policy, Place::new(&target.to_string(), &mount), clock))
@@ -277,6 +282,7 @@ impl Upstream {
             clock,
             jitter,
             observer,
+            sampler,
             bounds,
             refusals: Seldom::default(),
             mount: mount.into(),

@@ -233,14 +233,14 @@ impl Story {
         let total = to.clock.now().since(self.arrived);
         let mut trail = self.trail.take();
         let plain;
-        let (steps, steps_left_out) = match &mut trail {
+        let (steps, steps_left_out, trace) = match &mut trail {
             None => {
                 plain = self.plain(ending, total);
-                (plain.steps(), 0)
+                (plain.steps(), 0, None)
             }
             Some(trail) => {
                 self.end_trail(trail, ending, total);
-                (trail.steps(), trail.left_out())
+                (trail.steps(), trail.left_out(), trail.trace.as_ref())
             }
         };
         to.observer.ended(&Event {
@@ -258,6 +258,7 @@ impl Story {
             whole: !matches!(ending, Ending::Cut | Ending::Left),
             steps,
             steps_left_out,
+            trace,
         });
     }
 }

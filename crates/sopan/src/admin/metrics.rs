@@ -427,6 +427,7 @@ pub(super) mod tests {
             whole: true,
             steps: &[],
             steps_left_out: 0,
+            trace: None,
         }
     }
 

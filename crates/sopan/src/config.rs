@@ -23,6 +23,7 @@ mod schema;
 mod serve;
 mod setting;
 mod table;
+mod traces;
 mod tree;
 
 pub(crate) use demo::{Demo, demo, demo_api, demo_proxy};
@@ -39,6 +40,7 @@ pub(crate) use schema::schema;
 pub(crate) use serve::{ClientBy, Loaded, Serve, Served, Store, load, serve};
 pub(crate) use setting::{Kind, Rank, Section, Setting};
 pub(crate) use table::{GROUPS, settings};
+pub(crate) use traces::Traces;
 
 /// How lines of the log, and what is told on standard output, are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

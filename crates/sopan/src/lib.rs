@@ -13,6 +13,7 @@
 //! | `demo` | what is sopan good for? |
 //! | `man` | what does a manual say, and a shell need to know? |
 //! | `log` | how is it told? |
+//! | `traces` | what became of single requests, for whoever draws that? |
 //! | `version` | which sopan is this? |
 //!
 //! The program itself is a line around [`run`], which other code can start in process too, as the fuzz targets do.
@@ -28,6 +29,7 @@ mod fetch;
 mod log;
 mod man;
 mod serve;
+mod traces;
 mod version;
 
 use std::ffi::OsString;

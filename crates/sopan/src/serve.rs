@@ -35,6 +35,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::log::Counted;
+use crate::traces::Traces;
 use crate::{admin, config, version};
 use connection::Door;
 use drain::{Drain, Signals};
@@ -91,13 +92,15 @@ async fn serve(
     let clock = Clock::system();
     let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
     let cache = open_cache(&settings)?;
+    let sampler = settings.traces.as_ref().map(|traces| traces.sampler);
     let (mut upstreams, mut backgrounds) = (Vec::new(), Vec::new());
     for (number, served) in settings.upstreams.iter().enumerate() {
         // Under the same name there may have been another API.
         let who = format!("{} {}", served.name, served.settings.target);
         let known = state.as_ref().map(|state| state.upstream(&who));
         let observer = metrics.observer(number);
-        let around = Surroundings { clock, observer, state: known, cache: cache.clone(), ..Surroundings::default() };
+        let around =
+            Surroundings { clock, observer, state: known, cache: cache.clone(), sampler, ..Surroundings::default() };
         let (upstream, background) = Upstream::start(settings_of(served, &settings.upstreams), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
         metrics.watch(number, Arc::downgrade(&upstream), limits_of(served));
@@ -105,6 +108,9 @@ async fn serve(
         backgrounds.push(background);
     }
     state.as_mut().map_or(Ok(()), StateFile::begin)?;
+    let traces = settings.traces.as_ref().map(|of| Traces::start(of, &upstreams, metrics.of_traces()));
+    let traces = traces.transpose().context("traces cannot be delivered")?;
+    traces.iter().for_each(|traces| metrics.trace_to(traces));
 
     let workers = Workers::start(settings.workers)?;
     for (number, background) in backgrounds.into_iter().enumerate() {
@@ -114,7 +120,7 @@ async fn serve(
     let address = listener.local_addr()?;
     tell(&settings, address, &upstreams);
     listening(address);
-    let nowhere = Nowhere::new(clock, metrics.none());
+    let nowhere = Nowhere::new(clock, metrics.none()).recorded(sampler);
     let door = Arc::new(Door::new(&settings, upstreams.clone(), nowhere, clock, Arc::clone(&drain)));
     if let Some(admin) = admin {
         let end = drain.over();
@@ -130,6 +136,9 @@ async fn serve(
     // The listener is closed; new connections are refused from here on.
     drain.run(settings.drain, &places, settings.max_connections, signals).await;
     workers.stop();
+    if let Some(traces) = traces {
+        traces.close().await;
+    }
     upstreams.iter().for_each(|upstream| upstream.close());
     cache.iter().for_each(|cache| cache.close());
     // Here the state goes to the disk.
@@ -177,6 +186,10 @@ fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstre
     let store = is_cached.then(|| settings.store.to_string());
     let cache = store.as_ref().map_or_else(String::new, |store| format!("; cache {store}"));
     tracing::info!(listen, admin, store, version = version::short(), "listening on {listen}; admin {admin}{cache}");
+    if let Some(config::Traces { to, .. }) = &settings.traces {
+        let to = format!("{}{}", to.target, to.path);
+        tracing::info!(otlp = to, "traces go to {to}");
+    }
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();

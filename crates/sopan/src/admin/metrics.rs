@@ -27,6 +27,7 @@ use sopan_engine::event::{Attempted, Cached, Event, NO_UPSTREAM, Observer};
 use sopan_engine::refusal::REASONS;
 
 use crate::log::{self, AccessLog};
+use crate::traces::{Counts, Traces};
 use crate::version;
 use observed::WouldBe;
 
@@ -38,6 +39,7 @@ pub(crate) struct Metrics {
     /// What goes to no upstream.
     none: Arc<Tally>,
     lanes: Arc<[Shown]>,
+    traces: Counts,
 }
 
 /// What is counted of one upstream; also writes its access log, since both are told the same.
@@ -55,6 +57,7 @@ pub(crate) struct Tally {
     total: Histogram,
     would_be: WouldBe,
     access_log: Option<AccessLog>,
+    traces: OnceLock<Traces>,
 }
 
 /// How attempts end; where in the list is told by [`attempt`].
@@ -111,9 +114,14 @@ impl Metrics {
         registry.register("build", "The version that runs, and the commit that it was built from", build);
         let all: Vec<_> = upstreams.iter().chain([&none]).map(Arc::clone).collect();
         register(&mut registry, &upstreams, &all);
+        let traces = Counts::default();
+        let help = "Spans of traces that were delivered";
+        registry.register("trace_spans_sent", help, traces.sent.clone());
+        let help = "Spans of traces that found no room, or nobody who took them";
+        registry.register("trace_spans_lost", help, traces.lost.clone());
         registry.register_collector(Box::new(observed::Shown::new(&upstreams)));
         registry.register_collector(Box::new(LaneCollector(Arc::clone(&lanes))));
-        Arc::new(Self { registry, upstreams, none, lanes })
+        Arc::new(Self { registry, upstreams, none, lanes, traces })
     }
 
     /// Who counts what becomes of exchanges with the upstream of this number.
@@ -124,6 +132,19 @@ impl Metrics {
     /// Who counts what goes to no upstream.
     pub(crate) fn none(&self) -> Arc<dyn Observer> {
         Arc::clone(&self.none) as _
+    }
+
+    /// What is counted of traces.
+    pub(crate) fn of_traces(&self) -> Counts {
+        self.traces.clone()
+    }
+
+    /// Has exchanges that are recorded told there; once only.
+    pub(crate) fn trace_to(&self, traces: &Traces) {
+        for tally in self.upstreams.iter().chain([&self.none]) {
+            let first = tally.traces.set(traces.clone()).is_ok();
+            debug_assert!(first, "traces go to one place");
+        }
     }
 
     /// Shows from now on what the upstream of this number is like, as long as it lives; once only. `limits` as they are
@@ -251,6 +272,7 @@ impl Tally {
             total: Histogram::new(SECONDS),
             would_be: WouldBe::default(),
             access_log,
+            traces: OnceLock::new(),
         }
     }
 }
@@ -283,6 +305,11 @@ impl Observer for Tally {
         }
         if let Some(log) = &self.access_log {
             log.tell(&self.upstream, event);
+        }
+        if event.trace.is_some()
+            && let Some(traces) = self.traces.get()
+        {
+            traces.tell(&self.upstream, event);
         }
     }
 }

@@ -15,6 +15,7 @@ use super::Format;
 use super::read::field_name;
 use super::route::Route;
 use super::serve::ClientBy;
+use super::traces::TracesDraft;
 
 /// What concerns the whole program.
 #[derive(Debug, Clone)]
@@ -34,6 +35,7 @@ pub(crate) struct Program {
     pub(crate) cache_size: u64,
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_disk_size: u64,
+    pub(crate) traces: TracesDraft,
 }
 
 impl Program {
@@ -56,6 +58,7 @@ impl Program {
             cache_size: 0,
             cache_dir: None,
             cache_disk_size: 0,
+            traces: TracesDraft::new(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! passed over, so that the rest is looked at too. Whether a value is right is for [`super::layer`], and whether values fit
 //! each other for [`super::resolve`].
 
+mod fields;
 mod meant;
 mod nearest;
 mod stand_in;
@@ -84,13 +85,16 @@ impl File {
         };
         let tree = tree::read(&source, form);
         let directory = Path::new(&source.path).parent().map(Path::to_owned).unwrap_or_default();
-        let mut reader = Reader { file: Self::empty(source), directory, stood: 0 };
+        let mut reader = Reader { file: Self::empty(source), directory, stood: 0, hidden: Vec::new() };
         match tree {
             Ok(root) => reader.top(&root),
             Err(faults) => {
                 let problem = |fault: tree::Fault| Problem::error(Place::File(fault.span), "", fault.what);
                 reader.file.problems.extend(faults.into_iter().map(problem));
             }
+        }
+        if !reader.hidden.is_empty() {
+            reader.file.source.text = fields::without(&reader.file.source.text, &reader.hidden);
         }
         reader.file
     }
@@ -126,6 +130,7 @@ fn read_up_to(path: &Path, max: u64) -> Result<Vec<u8>, String> {
 /// The keys of a file that lead to others.
 const UPSTREAMS: &str = "upstreams";
 const DEFAULTS: &str = "defaults";
+const TRACES: &str = "traces";
 /// What each upstream has of its own.
 const OWN: [&str; 2] = ["url", "route"];
 
@@ -135,6 +140,8 @@ struct Reader {
     directory: PathBuf,
     /// Bytes of what something stood for.
     stood: usize,
+    /// What must not be shown, whatever is wrong near it.
+    hidden: Vec<Range<usize>>,
 }
 
 impl Reader {
@@ -184,8 +191,9 @@ impl Reader {
                     self.upstreams(node, &key.span);
                 }
                 DEFAULTS => self.defaults(node, &key.span),
+                TRACES => self.traces(node, &key.span, &mut program),
                 _ => {
-                    let inner = &[UPSTREAMS, DEFAULTS];
+                    let inner = &[UPSTREAMS, DEFAULTS, TRACES];
                     let meant =
                         self.entry(&mut Part { section: Section::Program, layer: &mut program, inner }, key, node);
                     has_upstreams |= meant == Some(UPSTREAMS);
@@ -211,6 +219,12 @@ impl Reader {
             self.file.problems.push(Problem::error(value.place, name, why));
         }
         self.file.defaults = layer;
+    }
+
+    fn traces(&mut self, node: &Node, span: &Range<usize>, layer: &mut Layer) {
+        for (key, node) in self.entries(node, TRACES, span, "for example otlp: http://127.0.0.1:4318/v1/traces") {
+            self.entry(&mut Part { section: Section::Traces, layer, inner: &[] }, key, node);
+        }
     }
 
     fn upstreams(&mut self, node: &Node, span: &Range<usize>) {
@@ -312,7 +326,7 @@ impl Reader {
             return None;
         }
         let path = match (part.layer.path.is_empty(), part.section.key()) {
-            (true, _) => String::new(),
+            (true, section) => section.unwrap_or_default().to_owned(),
             (false, None) => part.layer.path.clone(),
             (false, Some(section)) => format!("{}.{section}", part.layer.path),
         };
@@ -329,6 +343,9 @@ impl Reader {
     }
 
     fn value(&mut self, setting: &'static Setting, name: &str, key: &Key, node: &Node) -> Option<Value> {
+        if setting.kind == Kind::SecretFields {
+            return self.fields(setting, name, key, node);
+        }
         let at = if node.span.is_empty() { &key.span } else { &node.span };
         let place = Place::File(at.clone());
         let allowed = || format!("write {}", setting.kind.allowed());

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use http::HeaderName;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST};
+use http::{HeaderName, HeaderValue};
+use sopan_core::headers::is_hop_by_hop;
 use sopan_core::safety::HostName;
 
 use super::problem::{Place, Problem, Wrong};
@@ -167,6 +169,26 @@ pub(in crate::config) fn client_by(text: &str) -> Result<ClientBy, String> {
 /// The name of a field.
 pub(in crate::config) fn field_name(text: &str) -> Result<HeaderName, String> {
     text.parse().map_err(|_| format!("`{text}` is not the name of a field; write for example cdn-cache-control"))
+}
+
+/// What something is called: some letters, and no more than a line of them.
+pub(in crate::config) fn word(text: &str) -> Result<String, String> {
+    const CHARS_MAX: usize = 100;
+    let is_word = !text.is_empty() && text.chars().count() <= CHARS_MAX && !text.contains(char::is_control);
+    is_word.then(|| text.to_owned()).ok_or_else(|| format!("`{text}` is not a name; write 1 to {CHARS_MAX} letters"))
+}
+
+/// A field with its value, which is shown nowhere, not even where it is wrong.
+pub(in crate::config) fn field(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let wrong = || "it is no field with a value; write for example Authorization: Bearer ${TOKEN}".to_owned();
+    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+    let name: HeaderName = name.trim().parse().map_err(|_| wrong())?;
+    let mut value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
+    if is_hop_by_hop(&name) || [HOST, CONTENT_LENGTH, CONTENT_TYPE, EXPECT].contains(&name) {
+        return Err(format!("`{name}` cannot be set, since it tells how a request is sent; leave it away"));
+    }
+    value.set_sensitive(true);
+    Ok((name, value))
 }
 
 /// A size of memory that has room for something.

@@ -13,7 +13,7 @@ use sopan_engine::{ClientCertificate, Roots, Target, TlsError};
 use super::draft::{Program, Treatment};
 use super::layer::{Item, Layer, Origin, Value};
 use super::problem::{Place, Problem};
-use super::setting::{Kind, Section, Setting};
+use super::setting::{Kind, Setting};
 use super::table;
 
 /// Values in force, and where each came from.
@@ -448,5 +448,5 @@ fn in_a_unit(rate: &sopan_core::policy::Rate) -> Option<(u64, &'static str)> {
 
 /// The settings of an upstream, and not of the program.
 pub(crate) fn is_of_upstream(setting: &Setting) -> bool {
-    setting.section != Section::Program
+    setting.section.is_of_upstream()
 }

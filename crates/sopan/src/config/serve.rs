@@ -20,7 +20,7 @@ use super::problem::{Place, Problem, Wrong};
 use super::read::show_size;
 use super::resolve::{Resolved, is_of_upstream};
 use super::route::Route;
-use super::setting::Section;
+use super::traces::Traces;
 
 /// What `sopan serve` does.
 #[derive(Debug, Clone)]
@@ -47,6 +47,8 @@ pub(crate) struct Serve {
     pub(crate) state: Option<PathBuf>,
     /// Where answers are stored.
     pub(crate) store: Store,
+    /// Which exchanges are told of in traces, if any are.
+    pub(crate) traces: Option<Traces>,
     /// Whether every exchange is logged.
     pub(crate) access_log: bool,
     pub(crate) log: Format,
@@ -146,7 +148,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     }
     let table = Layer::table();
     let layers = |own| [Some(&flags), own, defaults, Some(&table)].into_iter().flatten().collect::<Vec<_>>();
-    let program = Resolved::of(&layers(top), |setting| setting.section == Section::Program);
+    let program = Resolved::of(&layers(top), |setting| !is_of_upstream(setting));
     let mut served = Vec::new();
     let mut upstreams = Vec::new();
     let mut found = Vec::new();
@@ -213,6 +215,7 @@ fn made(program: Program, served: Vec<(String, Place, Treatment)>) -> Serve {
             memory_bytes: program.cache_size,
             disk: program.cache_dir.map(|directory| (directory, program.cache_disk_size)),
         },
+        traces: program.traces.made(),
         access_log: program.access_log,
         log: program.log,
     }

@@ -52,6 +52,8 @@ pub(crate) enum Rank {
 pub(crate) enum Section {
     /// At the top.
     Program,
+    /// In `traces` there.
+    Traces,
     /// In an upstream, or in `defaults`.
     Upstream,
     /// In the `queue` of either.
@@ -68,10 +70,16 @@ impl Section {
     /// The sections within an upstream.
     pub(crate) const INNER: [Self; 4] = [Self::Queue, Self::Retry, Self::Breaker, Self::Cache];
 
-    /// The key under which it stands in an upstream, if it stands under one.
+    /// Whether each upstream has its own.
+    pub(crate) fn is_of_upstream(self) -> bool {
+        !matches!(self, Self::Program | Self::Traces)
+    }
+
+    /// The key under which it stands in an upstream, or at the top, if it stands under one.
     pub(crate) fn key(self) -> Option<&'static str> {
         match self {
             Self::Program | Self::Upstream => None,
+            Self::Traces => Some("traces"),
             Self::Queue => Some("queue"),
             Self::Retry => Some("retry"),
             Self::Breaker => Some("breaker"),
@@ -114,6 +122,10 @@ pub(crate) enum Kind {
     Fields,
     /// What holds for single paths.
     PathRules,
+    /// A few letters.
+    Word,
+    /// Fields with their values, which are never shown. In a file they stand by their names.
+    SecretFields,
     /// `on` or `off`, and in a file the settings of the section.
     Section,
     /// The same; its settings have no flags of their own, and stand in one line.
@@ -123,7 +135,10 @@ pub(crate) enum Kind {
 impl Kind {
     /// Whether there may be several.
     pub(crate) fn is_list(self) -> bool {
-        matches!(self, Self::Limits | Self::Names | Self::Statuses | Self::Fields | Self::PathRules)
+        matches!(
+            self,
+            Self::Limits | Self::Names | Self::Statuses | Self::Fields | Self::PathRules | Self::SecretFields
+        )
     }
 
     /// Whether it switches a section.
@@ -155,6 +170,8 @@ impl Kind {
             Self::Statuses => "STATUS,…".to_owned(),
             Self::Fields => "NAME,…".to_owned(),
             Self::PathRules => "'/PATH RULE'".to_owned(),
+            Self::Word => "WORD".to_owned(),
+            Self::SecretFields => "'NAME: VALUE'".to_owned(),
             Self::InlineSection => "on|off|SETTINGS".to_owned(),
         }
     }
@@ -183,6 +200,10 @@ impl Kind {
             Self::Statuses => "statuses such as 425 or 520".to_owned(),
             Self::Fields => "names of fields, such as cdn-cache-control, or none".to_owned(),
             Self::PathRules => "rules such as /v2/live bypass or /v2/catalog default-ttl 1d".to_owned(),
+            Self::Word => "a word".to_owned(),
+            Self::SecretFields => {
+                "names of fields with their values, such as Authorization: Bearer ${TOKEN}".to_owned()
+            }
         }
     }
 }
@@ -216,7 +237,9 @@ impl Setting {
     /// A value for who wants one, where there is no default.
     pub(crate) fn example(&self) -> &'static str {
         match self.kind {
+            Kind::Url if self.section == Section::Traces => "http://127.0.0.1:4318/v1/traces",
             Kind::Url => "https://api.example.com/v2",
+            Kind::SecretFields => "{ X-Team: shop }",
             Kind::Route => "/shop",
             Kind::Names => "[proxy.example.com]",
             Kind::Statuses => "[425]",

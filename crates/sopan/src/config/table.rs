@@ -6,14 +6,23 @@ mod limits;
 mod passing;
 mod program;
 mod retries;
+mod traces;
 mod waiting;
 
 use std::fmt::Display;
 
 use super::setting::{Group, Kind, Put, Rank, Section, Setting};
 
-pub(crate) static GROUPS: [Group; 7] =
-    [program::GROUP, limits::GROUP, waiting::GROUP, retries::GROUP, cache::GROUP, connections::GROUP, passing::GROUP];
+pub(crate) static GROUPS: [Group; 8] = [
+    program::GROUP,
+    limits::GROUP,
+    waiting::GROUP,
+    retries::GROUP,
+    cache::GROUP,
+    connections::GROUP,
+    passing::GROUP,
+    traces::GROUP,
+];
 
 /// All of them.
 pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
@@ -27,7 +36,7 @@ pub(crate) fn find(section: Section, key: &str) -> Option<&'static Setting> {
 
 /// The setting of an upstream with this key, wherever it stands there. No two have the same.
 pub(crate) fn of_upstream(key: &str) -> Option<&'static Setting> {
-    settings().find(|setting| setting.section != Section::Program && setting.key == key)
+    settings().find(|setting| setting.section.is_of_upstream() && setting.key == key)
 }
 
 /// What most rows have in common.

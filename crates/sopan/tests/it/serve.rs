@@ -19,3 +19,4 @@ mod refusing;
 mod switching;
 mod timed;
 mod tls;
+mod traces;

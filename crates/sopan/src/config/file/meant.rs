@@ -113,6 +113,9 @@ fn misplaced(part: &Part<'_>, key: &str) -> Option<String> {
     if !of_program && table::find(Section::Program, key).is_some() {
         return Some("at the top of the file".to_owned());
     }
+    if part.section != Section::Traces && table::find(Section::Traces, key).is_some() {
+        return Some("in the `traces` at the top of the file".to_owned());
+    }
     let setting = table::of_upstream(key).filter(|setting| setting.in_file);
     let section = match (setting, key) {
         (Some(setting), _) => setting.section,

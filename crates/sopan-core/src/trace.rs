@@ -153,7 +153,7 @@ impl Sampler {
     /// Of all traces this share, from 0 to 1.
     pub fn new(share: f64) -> Option<Self> {
         let is_share = (0.0..=1.0).contains(&share);
-        is_share.then(|| Self { from: ((1.0 - share) * (RANDOM_BITS + 1) as f64) as u64 })
+        is_share.then_some(Self { from: ((1.0 - share) * (RANDOM_BITS + 1) as f64) as u64 })
     }
 
     fn takes(self, trace: TraceId) -> bool {

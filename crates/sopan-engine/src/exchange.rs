@@ -151,8 +151,8 @@ struct Failed {
 
 impl Failed {
     /// What came of it in words, also where that goes without saying.
-    fn words(&self) -> String {
-        if self.reason.is_empty() { self.outcome.to_string() } else { self.reason.clone() }
+    fn words(self) -> String {
+        if self.reason.is_empty() { self.outcome.to_string() } else { self.reason }
     }
 }
 
@@ -379,9 +379,9 @@ impl<'a> Exchange<'a> {
         let says_when = self.response.as_ref().is_some_and(|response| response.headers().contains_key(RETRY_AFTER));
         let is_hopeless = failed.failure.is_some_and(Failure::is_lasting)
             || self.response.as_ref().is_some_and(|response| went_in_a_circle(response.headers()));
-        let reason = failed.words();
+        let (failure, reason) = (failed.failure, failed.words());
         let past = self.past();
-        (past.last, past.hold, past.says_when) = (Some(Failed { reason, ..failed }), decision.hold, says_when);
+        (past.last, past.hold, past.says_when) = (Some(Failed { outcome, failure, reason }), decision.hold, says_when);
         let verdict = match decision.verdict {
             Verdict::Again(_) if is_hopeless => Verdict::GiveUp(Why::Hopeless),
             // It is paid for when it is sent; what cannot be afforded now need not wait for that.

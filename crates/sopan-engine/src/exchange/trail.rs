@@ -107,9 +107,10 @@ impl Story {
                 return;
             }
             Outcome::Answered { status, retry_after } => What::Answered { status, retry_after },
-            Outcome::NotSent | Outcome::Broken | Outcome::TimedOut => {
-                What::Failed { failure: attempt.failure.unwrap_or(Failure::Terminated), reason: attempt.words().into() }
-            }
+            Outcome::NotSent | Outcome::Broken | Outcome::TimedOut => What::Failed {
+                failure: attempt.failure.unwrap_or(Failure::Terminated),
+                reason: attempt.clone().words().into(),
+            },
         };
         self.note(what, clock.now());
     }

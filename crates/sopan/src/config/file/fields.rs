@@ -23,7 +23,7 @@ impl Reader {
             return None;
         }
         let items: Vec<_> = entries.iter().filter_map(|(field, node)| self.field(name, field, node)).collect();
-        (items.len() == entries.len()).then_some(Value { setting, items, place })
+        (items.len() == entries.len() || !items.is_empty()).then_some(Value { setting, items, place })
     }
 
     fn field(&mut self, name: &str, field: &Key, node: &Node) -> Option<Item> {
@@ -57,9 +57,10 @@ fn hide(node: &Node, hidden: &mut Vec<Range<usize>>) {
 
 /// A text with stars in place of what is hidden, as long as before in bytes.
 pub(super) fn without(text: &str, hidden: &[Range<usize>]) -> String {
-    let is_hidden = |at: usize| hidden.iter().any(|range| range.contains(&at));
+    let mut is_hidden = vec![false; text.len()];
+    hidden.iter().for_each(|range| is_hidden[range.clone()].fill(true));
     let star = |(at, c): (usize, char)| {
-        let (shown, count) = if c != '\n' && is_hidden(at) { ('*', c.len_utf8()) } else { (c, 1) };
+        let (shown, count) = if c != '\n' && is_hidden[at] { ('*', c.len_utf8()) } else { (c, 1) };
         std::iter::repeat_n(shown, count)
     };
     text.char_indices().flat_map(star).collect()

@@ -126,7 +126,7 @@ fn misplaced(part: &Part<'_>, key: &str) -> Option<String> {
         let is_own = OWN.contains(&key) && part.layer.origin == Origin::Defaults;
         return is_own.then(|| "to a single upstream".to_owned());
     }
-    Some(match (section.key(), of_program) {
+    Some(match (section.key(), !part.section.is_of_upstream()) {
         (Some(inner), true) => format!("in the `{inner}` of an upstream, or of `defaults`"),
         (Some(inner), false) => format!("in `{inner}`"),
         (None, true) if OWN.contains(&key) => {

@@ -169,6 +169,21 @@ impl Breaker {
         self.policy.open_for
     }
 
+    /// Whether it ever trips.
+    pub fn is_on(&self) -> bool {
+        self.policy.on
+    }
+
+    /// Somebody says that the upstream is not to be asked for a while, whatever it would answer.
+    pub fn open_by_hand(&mut self, open_for: Duration, now: Instant) {
+        self.enter(Phase::Open { until: now.after(open_for) });
+    }
+
+    /// Somebody says that it is well; what it did before is forgotten.
+    pub fn close_by_hand(&mut self) {
+        self.enter(Phase::Closed);
+    }
+
     /// How it stands at `now`.
     pub fn state(&self, now: Instant) -> State {
         match &self.phase {

@@ -16,7 +16,7 @@ mod wide;
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use crate::journal::{Note, is_kept};
+use crate::journal::{Note, is_kept, title};
 use crate::policy::{Limit, Margin};
 use crate::time::Instant;
 use meter::RateMeter;
@@ -75,6 +75,15 @@ impl Bucket {
 
     /// Reserves `cost` tokens in every limit, or none in any.
     pub fn take(&mut self, cost: u32, now: Instant) -> Take {
+        let found = self.look(cost, now);
+        if let Take::Taken { .. } = found {
+            self.reserve(cost);
+        }
+        found
+    }
+
+    /// What [`take`](Self::take) would find. Nothing is reserved.
+    pub fn look(&self, cost: u32, now: Instant) -> Take {
         let mut due = Instant::ORIGIN;
         let mut reserved = None;
         for room in self.rates.iter().map(|r| r.room(cost, now)).chain(self.quotas.iter().map(|q| q.room(cost, now))) {
@@ -89,9 +98,13 @@ impl Bucket {
         if due > now {
             return Take::At(due);
         }
+        Take::Taken { due }
+    }
+
+    /// Reserves what a [`look`](Self::look) at the same instant found to be there.
+    pub fn reserve(&mut self, cost: u32) {
         self.rates.iter_mut().for_each(|r| r.reserve(cost));
         self.quotas.iter_mut().for_each(|q| q.reserve(cost));
-        Take::Taken { due }
     }
 
     /// Turns a reservation of `cost` into spent tokens: the head was written at `written`. `due` is when the turn could
@@ -117,10 +130,28 @@ impl Bucket {
         rates.chain(quotas).fold(now, Instant::max)
     }
 
+    /// How many tokens could leave one by one from `now` up to `at`, as early as the limits let them: the inverse of
+    /// [`predict`](Self::predict).
+    pub fn count_until(&self, at: Instant, now: Instant) -> u64 {
+        let rates = self.rates.iter().map(|r| r.count_until(at, now));
+        let quotas = self.quotas.iter().map(|q| q.count_until(at, now));
+        rates.chain(quotas).min().unwrap_or(u64::MAX)
+    }
+
     /// At `end` every rate will hold exactly one token, or less if it owes more: one turn leaves at the end of a hold and
     /// the next ones follow evenly. Quotas count what left, whatever the upstream said, and stay as they are.
     pub fn hold_until(&mut self, end: Instant) {
         self.rates.iter_mut().for_each(|r| r.hold_until(end));
+    }
+
+    /// That hold has come to its end.
+    pub fn hold_over(&mut self) {
+        self.rates.iter_mut().for_each(RateMeter::hold_over);
+    }
+
+    /// That hold ends now, before its time: every rate holds one token, or less where it would not have one without the hold.
+    pub fn release(&mut self, now: Instant) {
+        self.rates.iter_mut().for_each(|r| r.release(now));
     }
 
     /// When the calendar must be told again by [`Bucket::set_calendar`]; never where no limit depends on it.
@@ -134,14 +165,14 @@ impl Bucket {
     }
 
     /// From now on what may leave of the quotas among `limits`, which are this bucket's, is told before it leaves, where a quota
-    /// is one [to be kept](crate::journal::is_kept).
-    pub fn keep(&mut self, limits: &[Limit]) {
+    /// is one [to be kept](crate::journal::is_kept); those of a client of its own under its [name](title).
+    pub fn keep(&mut self, limits: &[Limit], client: Option<&str>) {
         let mut known = BTreeSet::new();
         let limits = limits.iter().filter(|limit| !matches!(limit, Limit::Rate(_)));
         for (quota, limit) in self.quotas.iter_mut().zip(limits) {
             // Of two that are the same one is enough.
             if let Some(count) = is_kept(limit).filter(|_| known.insert(limit.to_string())) {
-                quota.keep(limit.to_string().into(), count);
+                quota.keep(title(limit, client).into(), count);
             }
         }
     }
@@ -196,6 +227,18 @@ impl Bucket {
         let reserved = reserved.unwrap_or(0);
         self.rates.iter_mut().for_each(|r| r.set_reserved(reserved));
         self.quotas.iter_mut().for_each(|q| q.set_reserved(reserved));
+    }
+
+    /// How long until each limit is full if nothing more leaves, in the order of [`fills`](Self::fills).
+    pub fn full_in(&self, now: Instant) -> impl Iterator<Item = Duration> + '_ {
+        let rates = self.rates.iter().map(RateMeter::full_at);
+        rates.chain(self.quotas.iter().map(move |q| q.full_at(now))).map(move |at| at.until(now))
+    }
+
+    /// How long until a quota is used up if so many leave in every second from now on; none if none will be. An estimate, that
+    /// knows nothing of the rates.
+    pub fn lasts(&self, per_s: f64, now: Instant) -> Option<Duration> {
+        self.quotas.iter().filter_map(|q| q.lasts(per_s, now)).min()
     }
 
     /// How full each limit is, rates first, each kind in the order it was given.

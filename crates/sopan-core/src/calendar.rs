@@ -42,6 +42,13 @@ pub struct Day {
 #[error("{0}")]
 pub struct DaybreakError(String);
 
+/// A text that does not say when something ends.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no date; write for example 2026-12-31, the last day on which it is good in UTC, or 2026-12-31T18:00:00+01:00"
+)]
+pub struct EndError(String);
+
 /// A zone's name that is no longer than this is looked for among those that exist; the longest of them has 32 letters.
 const NAME_MAX: usize = 48;
 /// So many names are offered for one that does not exist.
@@ -108,6 +115,21 @@ impl fmt::Display for Daybreak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", show_time(self.time), self.zone.iana_name().unwrap_or_default())
     }
+}
+
+/// Reads when something ends: a date and time with the offset of its zone (RFC 3339), or a date, at the end of which in UTC it
+/// ends.
+///
+/// # Errors
+/// Something else, or a time that no calendar reaches.
+pub fn read_end(text: &str) -> Result<SystemTime, EndError> {
+    let of_date = || {
+        let date: Date = text.parse().ok()?;
+        TimeZone::UTC.to_timestamp(after(date).to_datetime(Time::midnight())).ok()
+    };
+    let is_date = text.len() == "2026-12-31".len() && !text.contains(':');
+    let end = if is_date { of_date() } else { text.parse().ok() };
+    end.map(system_time).ok_or_else(|| EndError(text.to_owned()))
 }
 
 fn show_time(time: Time) -> String {

@@ -5,11 +5,11 @@
 //! gives them back as few: to the next process, or to a file that is written anew. It counts time in *ticks* on an axis of
 //! the caller's, which two processes share.
 //!
-//! What is kept: quotas of a minute or longer and those of the calendar, the hold, and whether the breaker is open. A
+//! What is kept: quotas of a minute or longer and those of the calendar, of the lane and of single clients, the hold, and whether the breaker is open. A
 //! shorter quota is over before a program is up again. The form of the file, and which clock the ticks come from, are the
 //! caller's.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,12 +36,22 @@ pub struct Left {
     pub turns: u64,
 }
 
+/// What a limit is called in notes: as it is shown, and after the name of the client whose own it is.
+pub fn title(limit: &Limit, client: Option<&str>) -> String {
+    client.map_or_else(|| limit.to_string(), |client| format!("{client}: {limit}"))
+}
+
+/// The limit that is called so.
+fn limit_of(title: &str) -> Option<Limit> {
+    title.rsplit_once(": ").map_or(title, |(_, limit)| limit).parse().ok()
+}
+
 /// One thing that must be on file, as things stand when it is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     /// Of a quota of a sliding span.
     Sliding {
-        /// The limit as it is shown.
+        /// What the limit is [called](title).
         limit: Arc<str>,
         /// What has left and was not told before, the oldest first.
         left: Vec<Left>,
@@ -50,7 +60,7 @@ pub enum Note {
     },
     /// Of a quota of the calendar.
     Calendar {
-        /// The limit as it is shown.
+        /// What the limit is [called](title).
         limit: Arc<str>,
         /// What has left on the days that are known, the latest used first.
         days: Vec<(Date, u64)>,
@@ -103,7 +113,7 @@ impl Ledger {
             Note::Calendar { limit, mut days, today, may } => {
                 // A limit that has a page was read before; this runs while a lane waits.
                 let is_known = matches!(self.pages.get(&limit), Some(Page::Calendar { .. }));
-                if is_known || matches!(limit.parse(), Ok(Limit::Calendar(_))) {
+                if is_known || matches!(limit_of(&limit), Some(Limit::Calendar(_))) {
                     days.truncate(DAYS_MAX);
                     self.pages.insert(limit, Page::Calendar { days, today, may });
                 }
@@ -116,7 +126,7 @@ impl Ledger {
         let page = match self.pages.get_mut(&limit) {
             Some(page) => page,
             None => {
-                let Ok(Limit::Quota(quota)) = limit.parse() else { return };
+                let Some(Limit::Quota(quota)) = limit_of(&limit) else { return };
                 let page = Page::Sliding { span: quota.span(), left: VecDeque::new(), may: 0 };
                 self.pages.entry(limit).or_insert(page)
             }
@@ -161,10 +171,9 @@ impl Ledger {
         pages.chain(hold).chain(breaker).collect()
     }
 
-    /// Forgets all limits but these; answers which.
-    pub fn keep_only(&mut self, limits: &[Limit]) -> Vec<Arc<str>> {
-        let limits: Vec<_> = limits.iter().map(ToString::to_string).collect();
-        let is_known = |limit: &str| limits.iter().any(|known| known == limit);
+    /// Forgets all limits but those that are called so; answers which.
+    pub fn keep_only(&mut self, titles: &BTreeSet<String>) -> Vec<Arc<str>> {
+        let is_known = |limit: &str| titles.contains(limit);
         let forgotten = self.pages.keys().filter(|limit| !is_known(limit)).map(Arc::clone).collect();
         self.pages.retain(|limit, _| is_known(limit));
         forgotten

@@ -11,28 +11,39 @@
 //! ```
 //!
 //! The next ticket is chosen before tokens are looked at, and nothing smaller overtakes it. A [`Turn`] must come back
-//! through [`Lane::finish`] whatever happens, or its place is lost; the caller keeps it in a guard.
+//! through [`Lane::finish`] whatever happens, or its place is lost; the caller keeps it in a guard. A client whose
+//! [own limits](crate::policy::ClientLimits) do not let it go is not next: nobody waits for it.
 
 mod journal;
+mod operator;
+mod outlook;
+mod own;
 mod places;
 mod refusal;
 mod restart;
+mod sent;
 pub mod shadow;
 mod turn;
+mod upcoming;
 
 use std::time::{Duration, SystemTime};
 
 use crate::breaker::{Breaker, Change, Health, State};
 use crate::bucket::{Bucket, Fill, Take};
 use crate::policy::{LanePolicy, Limit};
-use crate::queue::{ClientId, Entry, Queue, TicketId};
+use crate::queue::{Entry, Queue, TicketId};
 use crate::retry::Budget;
 use crate::time::Instant;
+pub use operator::NoBreaker;
+pub use outlook::{HeldBy, Outlook, Whose};
+use own::{Allowed, Own, OwnRoom};
 use places::Places;
 pub use refusal::{Cause, Refusal};
 use restart::{Restart, Round};
+use sent::Sent;
 use turn::Stage;
 pub use turn::Turn;
+use upcoming::Coming;
 
 /// What [`Lane::enter`] answers.
 #[derive(Debug)]
@@ -105,12 +116,16 @@ pub struct Snapshot {
 pub struct Lane {
     policy: LanePolicy,
     bucket: Bucket,
+    own: Own,
     queue: Queue,
     breaker: Breaker,
     budget: Budget,
     places: Places,
     hold: Option<Instant>,
+    held_by: HeldBy,
     holds: u64,
+    /// What was sent of late.
+    sent: Sent,
     restart: Option<Restart>,
     rounds: u64,
     /// Since when nothing but tokens has been in the way of the first ticket.
@@ -159,17 +174,21 @@ impl Lane {
         });
         let pace = intervals.max().unwrap_or_default().min(FIRST_LEAD);
         let bucket = Bucket::new(&policy.limits, policy.headroom, policy.rate_margin);
+        let own = Own::new(&policy.clients);
         Self {
-            calendar_due: bucket.calendar_due(),
+            calendar_due: bucket.calendar_due().min(own.calendar_due()),
+            queue: Queue::with_own(own.clients()),
+            own,
             noted: None,
             bucket,
             places: Places::new(policy.max_in_flight),
             policy,
-            queue: Queue::new(),
             breaker,
             budget,
             hold: None,
+            held_by: HeldBy::Upstream,
             holds: 0,
+            sent: Sent::default(),
             restart: None,
             rounds: 0,
             clear_since: Instant::ORIGIN,
@@ -185,7 +204,12 @@ impl Lane {
     /// deadline.
     pub fn enter(&mut self, entry: Entry, visit: Visit, now: Instant) -> Enter {
         self.end_hold(now);
-        let turn = if self.queue.is_empty() { self.go(entry.cost, None, now).ok() } else { None };
+        self.queue.bring_back(now);
+        let own = self.queue.is_clear_for(entry.client).then(|| self.own_room(&entry, now));
+        let turn = match own {
+            Some(OwnRoom::There(own)) => self.go(&entry, own, None, now).ok(),
+            Some(OwnRoom::From(_)) | None => None,
+        };
         if turn.is_none()
             && let Some(refusal) = self.refusal(&entry, visit, now)
         {
@@ -214,7 +238,12 @@ impl Lane {
     /// The clock on the wall shows `wall` at `now`.
     pub fn set_calendar(&mut self, now: Instant, wall: SystemTime) {
         self.bucket.set_calendar(now, wall);
-        self.calendar_due = self.bucket.calendar_due();
+        if self.own.calendar_due() < Instant::NEVER {
+            self.own.set_calendar(now, wall);
+            // A day may end sooner or later now than when they were set aside.
+            self.queue.bring_back(Instant::NEVER);
+        }
+        self.calendar_due = self.bucket.calendar_due().min(self.own.calendar_due());
     }
 
     /// The ticket could go at once from now on, or no longer; then it is told again to prepare when its turn is near.
@@ -242,40 +271,32 @@ impl Lane {
             return Next::default();
         }
         self.expire(now, calls);
-        let turn = self.grant(now, calls);
+        let (turn, back) = self.grant(now, calls);
         // The lane is stepped at the next turn anyway; who can be called then in good time needs no look of his own.
         let later = turn.map(|turn| turn.before(self.lead / 3));
         let near = self.call_near(now, calls).filter(|near| later.is_none_or(|later| *near < later));
         let deadline = self.queue.first_deadline().map(|(at, _)| at.after(DEADLINE_GRACE));
         // Who waits for another day must hear of it when the clock on the wall is set.
         let calendar = Some(self.calendar_due).filter(|due| *due < Instant::NEVER);
-        Next { turn, other: near.into_iter().chain(deadline).chain(calendar).min() }
+        Next { turn, other: near.into_iter().chain(back).chain(deadline).chain(calendar).min() }
     }
 
     /// The ticket that goes next.
     pub fn first(&self) -> Option<TicketId> {
-        self.queue.first()
+        self.queue.first().or_else(|| self.queue.first_aside().map(|(_, id)| id))
     }
 
     /// When a ticket's turn will come as things stand, if time brings it: it is among those that hold a connection ahead,
     /// and no place is what it waits for. Else an event will bring it, and the lane is stepped then. The instant may move
     /// while somebody [holds tokens](Self::is_reserved).
     pub fn due(&self, ticket: TicketId, now: Instant) -> Option<Instant> {
-        let mut ahead = 0;
-        for id in self.queue.in_order().take(CALLED_MAX) {
-            let cost = self.queue.entry(id)?.cost;
-            if id == ticket {
-                let (due, cause) = self.predict_after(ahead, cost, now);
-                return (cause != Cause::Places).then_some(due);
-            }
-            ahead += u64::from(cost);
-        }
-        None
+        let coming = self.upcoming(now).take(CALLED_MAX).find(|coming| coming.id == ticket)?;
+        (coming.cause != Cause::Places).then_some(coming.due)
     }
 
     /// Whether a turn was granted whose request is not written yet.
     pub fn is_reserved(&self) -> bool {
-        self.bucket.is_reserved()
+        self.bucket.is_reserved() || self.own.is_reserved()
     }
 
     /// The head of the turn's request was written at `at`: its tokens are spent.
@@ -283,6 +304,11 @@ impl Lane {
         debug_assert_eq!(turn.stage, Stage::Reserved);
         turn.stage = Stage::Written;
         self.bucket.charge(turn.cost, turn.due, at);
+        self.sent.add(turn.cost, at);
+        if let Some(number) = turn.own {
+            self.own.charge(number, turn.cost, turn.due, at);
+            self.own_changed(number);
+        }
     }
 
     /// The turn's answer has come, or will not come: how the upstream is, and whether it asked for a pause.
@@ -330,8 +356,12 @@ impl Lane {
     /// Undoes a turn that was never written: it costs nothing, neither tokens nor its client's place.
     fn undo(&mut self, turn: &Turn) {
         self.bucket.give_back(turn.cost);
-        if let Some(client) = turn.client {
-            self.queue.refund(client, turn.cost);
+        if turn.has_waited() {
+            self.queue.refund(turn.client, turn.cost);
+        }
+        if let Some(number) = turn.own {
+            self.own.give_back(number, turn.cost);
+            self.own_changed(number);
         }
         if let Some(restart) = self.restart.as_mut().filter(|r| turn.round == Some(r.id())) {
             restart.undo();
@@ -378,12 +408,16 @@ impl Lane {
 
     /// Pauses the lane for `wait`, at most `max_hold`. A later end wins, an earlier one never shortens.
     pub fn hold(&mut self, wait: Duration, now: Instant) {
+        self.hold_by(HeldBy::Upstream, wait, now);
+    }
+
+    fn hold_by(&mut self, by: HeldBy, wait: Duration, now: Instant) {
         let end = now.after(self.policy.hold_for(wait));
         self.holds += 1;
         if self.hold.is_some_and(|until| until >= end) {
             return;
         }
-        self.hold = Some(end);
+        (self.hold, self.held_by) = (Some(end), by);
         self.restart = None;
         self.bucket.hold_until(end);
     }
@@ -393,7 +427,7 @@ impl Lane {
     pub fn prolong_hold(&mut self, wait: Duration, now: Instant) {
         let end = now.after(self.policy.hold_for(wait));
         if self.hold.is_some_and(|until| until < end) {
-            self.hold = Some(end);
+            (self.hold, self.held_by) = (Some(end), HeldBy::Upstream);
             self.bucket.hold_until(end);
         }
     }
@@ -430,6 +464,7 @@ impl Lane {
     fn end_hold(&mut self, now: Instant) {
         let Some(end) = self.hold.filter(|end| *end <= now) else { return };
         self.hold = None;
+        self.bucket.hold_over();
         self.clear_since = self.clear_since.max(end);
         if !self.bucket.has_rate() {
             self.rounds += 1;
@@ -437,8 +472,16 @@ impl Lane {
         }
     }
 
-    /// Takes a turn if nothing is in the way. `waited`: whose it is, and since when it waits.
-    fn go(&mut self, cost: u32, waited: Option<(ClientId, Instant)>, now: Instant) -> Result<Turn, Blocked> {
+    /// Takes a turn if nothing is in the way, of what the entry's client has itself, `own`, and of the lane. `since`: since when
+    /// it waits.
+    fn go(
+        &mut self,
+        entry: &Entry,
+        own: Option<Allowed>,
+        since: Option<Instant>,
+        now: Instant,
+    ) -> Result<Turn, Blocked> {
+        let cost = entry.cost;
         let blocked = |until| Err(Blocked { until });
         if let Some(end) = self.hold {
             return blocked(Some(end));
@@ -470,10 +513,12 @@ impl Lane {
         self.places.take();
         self.granted = now;
         let round = self.restart.as_mut().map(Restart::grant);
+        let due = own.map_or(due, |own| due.max(own.due));
         Ok(Turn {
-            client: waited.map(|(client, _)| client),
+            client: entry.client,
             cost,
-            due: waited.map(|(_, since)| due.max(self.clear_since).max(since).min(now)),
+            own: own.map(|own| self.own.reserve(own, cost)),
+            due: since.map(|since| due.max(self.clear_since).max(since).min(now)),
             permit,
             holds: self.holds,
             round,
@@ -483,15 +528,30 @@ impl Lane {
         })
     }
 
-    /// Lets go as many as can, in order; answers when the next one can, if that is known.
-    fn grant(&mut self, now: Instant, calls: &mut Vec<Call>) -> Option<Instant> {
+    /// Lets go as many as can, in order; answers when the next one can, if that is known, and when the next one is back before
+    /// that whom its own limits keep back.
+    fn grant(&mut self, now: Instant, calls: &mut Vec<Call>) -> (Option<Instant>, Option<Instant>) {
+        self.queue.bring_back(now);
+        let turn = self.grant_in_order(now, calls);
+        let back = self.queue.first_aside().map(|(until, _)| until).filter(|until| *until < Instant::NEVER);
+        if self.queue.first().is_none() { (back, None) } else { (turn, back) }
+    }
+
+    fn grant_in_order(&mut self, now: Instant, calls: &mut Vec<Call>) -> Option<Instant> {
         while let Some(id) = self.queue.first() {
             let entry = *self.queue.entry(id)?;
+            let own = match self.own_room(&entry, now) {
+                OwnRoom::There(own) => own,
+                OwnRoom::From(until) => {
+                    self.queue.set_aside(until);
+                    continue;
+                }
+            };
             if !self.queue.is_ready(id) {
                 // Nobody overtakes it; it says so when it has its connection.
                 return None;
             }
-            match self.go(entry.cost, Some((entry.client, entry.since)), now) {
+            match self.go(&entry, own, Some(entry.since), now) {
                 Ok(turn) => {
                     self.queue.grant(id);
                     calls.push(Call::Go(id, turn));
@@ -507,7 +567,7 @@ impl Lane {
         if self.call_from > now {
             return Some(self.call_from);
         }
-        let (mut near, mut ahead, mut wake) = (Vec::new(), 0, None);
+        let (mut near, mut wake) = (Vec::new(), None);
         // A connection to an upstream that is ill is a burden on it, and one that fails is an attempt that was wasted. Not
         // even the probe's is made before its time: if it failed then, that would not say how the upstream is later.
         let callable = match self.breaker.state(now) {
@@ -516,16 +576,13 @@ impl Lane {
             State::Open { until } => return Some(until),
             State::HalfOpen { free } => CALLED_MAX.min(free as usize),
         };
-        for id in self.queue.in_order().take(callable) {
-            let cost = self.queue.entry(id).map_or(1, |e| e.cost);
-            let lead = if ahead == 0 { FIRST_LEAD } else { self.lead };
-            let (due, cause) = self.predict_after(ahead, cost, now);
+        for Coming { id, due, cause } in self.upcoming(now).take(callable) {
+            let lead = if near.is_empty() { FIRST_LEAD } else { self.lead };
             if due > now.after(lead) {
                 wake = self.comes_by_itself(cause).then(|| due.before(lead).max(now.after(WRITING)));
                 break;
             }
             near.push(id);
-            ahead += u64::from(cost);
         }
         for id in near {
             if self.queue.call(id) {
@@ -539,7 +596,7 @@ impl Lane {
     /// depends on other turns is only known when they move.
     fn comes_by_itself(&self, cause: Cause) -> bool {
         match cause {
-            Cause::Limits | Cause::Hold => !self.bucket.is_reserved(),
+            Cause::Limits | Cause::Own | Cause::Hold => !self.is_reserved(),
             Cause::Breaker => true,
             Cause::Places => false,
         }

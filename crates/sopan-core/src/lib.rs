@@ -20,10 +20,12 @@
 //! | [`h1`] | what does a message say, where does it end, and how is it written? |
 //! | [`headers`] | which fields belong to one hop, which tell of it, where do they lead, and which may not be shown? |
 //! | [`safety`] | is this request meant for us, and by somebody who may? |
+//! | [`access`] | whose is a request, and may it ask that? |
 //! | [`trace`] | which trace does a request belong to, and what is the next one told of it? |
 //! | [`spelling`] | how far is one word from another? |
 //! | [`decimal`] | how is a number written? |
 
+pub mod access;
 pub mod breaker;
 pub mod bucket;
 pub mod cache;

@@ -15,7 +15,7 @@ pub use breaker::BreakerPolicy;
 pub use cache::{CachePolicy, PATHS_MAX, PathRule, PathRuleError, PathTreatment, Revalidate};
 pub use duration::{DurationError, parse_duration, show_duration};
 pub use error::{Allowed, PolicyError};
-pub use lane::{LIMITS_MAX, LanePolicy};
+pub use lane::{CLIENT_LIMITS_MAX, ClientLimits, LIMITS_MAX, LanePolicy};
 pub(crate) use limit::reduce;
 pub use limit::{BURST_MAX, CalendarQuota, Limit, LimitError, Margin, MarginError, Quota, Rate};
 pub use retry::{JitterKind, OnLongRetryAfter, RetryPolicy};

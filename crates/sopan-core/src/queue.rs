@@ -5,16 +5,21 @@
 //! present virtual time, so nobody saves up turns by keeping quiet, and nobody is starved. Within a client the order is the
 //! arrival of the exchange, so a retry that comes back takes its old place.
 //!
-//! It knows nothing of tokens and time but for deadlines, which it keeps in order; when a ticket may go is
-//! [`crate::lane`]'s business.
+//! A client with limits of its own is set aside while they do not let it go, so that nobody waits for it. When it comes back
+//! it starts at the present virtual time, as one that was away: it does not catch up.
+//!
+//! It knows nothing of tokens, and of time only the instants at which clients come back and deadlines, which it keeps in
+//! order; when a ticket may go is [`crate::lane`]'s business.
 
 mod line;
+mod order;
 mod slots;
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::time::Instant;
 use line::Line;
+pub(crate) use order::{Head, Order};
 use slots::Slots;
 
 /// Clients that are remembered at once; beyond that, newcomers share one.
@@ -31,6 +36,8 @@ pub struct ClientId(pub u128);
 impl ClientId {
     /// The client that newcomers share when too many are known.
     pub const OTHER: Self = Self(u128::MAX);
+    /// A client that nobody is, to ask what a newcomer would meet.
+    pub const NOBODY: Self = Self(u128::MAX - 1);
 }
 
 /// A place in the queue.
@@ -66,6 +73,17 @@ pub struct Entry {
     pub deadline: Option<Instant>,
 }
 
+/// A client that has tickets waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineOf {
+    /// Who it is.
+    pub client: ClientId,
+    /// Its share against others.
+    pub weight: u32,
+    /// Its tickets.
+    pub waiting: usize,
+}
+
 #[derive(Debug)]
 struct Ticket {
     entry: Entry,
@@ -82,6 +100,10 @@ struct Client {
     /// The start tag of its first ticket; for a client without tickets, of the next that it would bring.
     tag: u128,
     line: Line,
+    /// The number of its own limits, if it has some.
+    own: Option<u32>,
+    /// Until when it is set aside.
+    aside: Option<Instant>,
 }
 
 /// Virtual time that a turn of cost 1 takes a client of weight 1: a multiple of all numbers to 16, so that usual weights
@@ -93,10 +115,14 @@ const TURN: u128 = 720_720 << 20;
 pub struct Queue {
     clients: Slots<Client>,
     by_id: BTreeMap<ClientId, u32>,
+    /// The clients with limits of their own, by the numbers of those.
+    own: BTreeMap<ClientId, u32>,
     /// Clients with tickets, by (tag, arrival of the first ticket, client).
     active: BTreeSet<(u128, u64, u32)>,
     /// Clients without tickets whose tag is still ahead of virtual time, by (tag, client).
     resting: BTreeSet<(u128, u32)>,
+    /// Clients with tickets that are set aside, by (until when, client).
+    aside: BTreeSet<(Instant, u32)>,
     tickets: Slots<Ticket>,
     deadlines: BTreeSet<(Instant, TicketId)>,
     virtual_time: u128,
@@ -109,6 +135,12 @@ impl Queue {
     /// An empty queue.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty queue in which these clients have limits of their own, numbered as they are given.
+    pub(crate) fn with_own(clients: impl Iterator<Item = ClientId>) -> Self {
+        let own = clients.enumerate().map(|(number, client)| (client, number as u32));
+        Self { own: own.collect(), ..Self::default() }
     }
 
     /// Tickets that wait.
@@ -148,10 +180,61 @@ impl Queue {
         id
     }
 
-    /// The ticket that goes next.
+    /// The ticket that goes next, of those whose clients are not set aside.
     pub fn first(&self) -> Option<TicketId> {
         let &(_, _, slot) = self.active.first()?;
         self.clients.get(slot).line.first()
+    }
+
+    /// Whether nobody is before a newcomer of this client: all who wait are set aside, and it is not one of them.
+    pub(crate) fn is_clear_for(&self, client: ClientId) -> bool {
+        let is_aside = || self.by_id.get(&client).is_some_and(|slot| self.clients.get(*slot).aside.is_some());
+        self.active.is_empty() && (self.aside.is_empty() || !is_aside())
+    }
+
+    /// The number of the client's own limits, if it has some.
+    pub(crate) fn own(&self, client: ClientId) -> Option<u32> {
+        self.own.get(&client).copied()
+    }
+
+    /// Sets the client aside whose ticket would go next, until `until`, since its own limits do not let it before; with
+    /// [`Instant::NEVER`] until it is [brought back](Self::bring_back_client).
+    pub(crate) fn set_aside(&mut self, until: Instant) {
+        if let Some((_, _, slot)) = self.active.pop_first() {
+            self.clients.get_mut(slot).aside = Some(until);
+            self.aside.insert((until, slot));
+        }
+    }
+
+    /// Brings those back who were set aside until now or before.
+    pub(crate) fn bring_back(&mut self, now: Instant) {
+        while let Some(&(_, slot)) = self.aside.first().filter(|(until, _)| *until <= now) {
+            self.deactivate(slot);
+            self.activate(slot);
+        }
+    }
+
+    /// Brings a client back whose own limits have changed.
+    pub(crate) fn bring_back_client(&mut self, client: ClientId) {
+        let slot = self.by_id.get(&client).copied();
+        if let Some(slot) = slot.filter(|slot| self.clients.get(*slot).aside.is_some()) {
+            self.deactivate(slot);
+            self.activate(slot);
+        }
+    }
+
+    /// Those that are set aside, and until when, the first to come back first.
+    pub(crate) fn aside(&self) -> impl Iterator<Item = (Instant, Head)> + '_ {
+        self.aside.iter().filter_map(|&(until, slot)| {
+            let client = self.clients.get(slot);
+            Some((until, Head { tag: client.tag, arrival: client.line.first_arrival()?, slot }))
+        })
+    }
+
+    /// The ticket of the first client to come back, and when that is.
+    pub(crate) fn first_aside(&self) -> Option<(Instant, TicketId)> {
+        let &(until, slot) = self.aside.first()?;
+        Some((until, self.clients.get(slot).line.first()?))
     }
 
     /// Takes a ticket out because it goes: its client's next one moves back by what it cost.
@@ -224,37 +307,35 @@ impl Queue {
         self.deadlines.first().copied()
     }
 
-    /// The first tickets in the order in which they will go if nobody else comes.
-    pub fn in_order(&self) -> impl Iterator<Item = TicketId> + '_ {
-        // The clients' first tickets compete; the winner's client then competes with its next one.
-        let mut heads = BinaryHeap::new();
-        let mut unseen = self.active.iter();
-        let mut next_unseen = unseen.next();
-        std::iter::from_fn(move || {
-            while let Some(&(tag, arrival, slot)) = next_unseen {
-                let head = Head { tag, arrival, slot };
-                if heads.peek().is_some_and(|best: &Head| *best > head) {
-                    break;
-                }
-                heads.push(head);
-                next_unseen = unseen.next();
-            }
-            let Head { tag, arrival, slot } = heads.pop()?;
-            let client = self.clients.get(slot);
-            let id = client.line.at(arrival)?;
-            if let Some(next) = client.line.after(arrival) {
-                let cost = self.tickets.find(id).map_or(1, |t| t.entry.cost);
-                let tag = tag + TURN * u128::from(cost) / u128::from(client.weight);
-                heads.push(Head { tag, arrival: next, slot });
-            }
-            Some(id)
-        })
+    /// The order in which tickets will go if nobody else comes. Those set aside are not in it.
+    pub(crate) fn order(&self) -> Order<'_> {
+        Order::new(self)
+    }
+
+    /// The first tickets in that order.
+    #[cfg(test)]
+    fn in_order(&self) -> impl Iterator<Item = TicketId> + '_ {
+        let mut order = self.order();
+        std::iter::from_fn(move || order.take())
     }
 
     /// Tokens that would leave before a ticket entering now, by the fair order as it stands. Exact up to
     /// [`LOOKED_AT_MAX`] other clients; of more, the rest is taken to have as much ahead as the last one looked at, which
     /// is a turn off at most where weights are equal, since tags of clients that wait lie within one turn.
     pub fn cost_ahead(&self, id: ClientId, weight: u32, arrival: u64) -> u64 {
+        let mut limited = 0;
+        let ahead = self.ahead(id, weight, arrival, |_, cost| limited += cost);
+        ahead + limited
+    }
+
+    /// What of the client's own tickets would leave before one entering now.
+    pub(crate) fn own_ahead(&self, id: ClientId, arrival: u64) -> u64 {
+        self.by_id.get(&id).map_or(0, |slot| self.clients.get(*slot).line.cost_before(arrival))
+    }
+
+    /// The same as [`Self::cost_ahead`], but for other clients with limits of their own: of each the number of its limits is
+    /// told, and what fairness alone would let leave before.
+    pub(crate) fn ahead(&self, id: ClientId, weight: u32, arrival: u64, mut limited: impl FnMut(u32, u64)) -> u64 {
         let known = self.by_id.get(&id).map(|slot| self.clients.get(*slot));
         let (tag, own) = match known {
             Some(client) => (client.tag.max(self.virtual_time), client.line.cost_before(arrival)),
@@ -262,6 +343,12 @@ impl Queue {
         };
         let weight = known.map_or(weight, |c| c.weight);
         let mine = tag + TURN * u128::from(own) / u128::from(weight);
+        for (_, head) in self.aside().take(LOOKED_AT_MAX) {
+            let (tag, client) = (head.tag.max(self.virtual_time), self.clients.get(head.slot));
+            if let Some(number) = client.own.filter(|_| client.id != id && (tag, head.arrival) < (mine, arrival)) {
+                limited(number, client.line.cost_until(mine - tag, client.weight));
+            }
+        }
         let others = self.active.iter().take_while(|(tag, first, _)| (*tag, *first) < (mine, arrival));
         let others = others.map(|&(tag, _, slot)| (tag, self.clients.get(slot))).filter(|(_, c)| c.id != id);
         let (mut ahead, mut last, mut looked_at) = (own, 0, 0);
@@ -271,10 +358,30 @@ impl Queue {
                 return ahead.saturating_add(last * rest).min(self.cost);
             }
             last = client.line.cost_until(mine - tag, client.weight);
-            ahead += last;
+            match client.own {
+                None => ahead += last,
+                Some(number) => limited(number, last),
+            }
             looked_at += 1;
         }
         ahead
+    }
+
+    /// Clients with tickets that wait.
+    pub fn clients_waiting(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Those who have most tickets waiting, the greatest first, at most `max` of the [`LOOKED_AT_MAX`] whose turns are next.
+    pub fn longest_lines(&self, max: usize) -> Vec<LineOf> {
+        let next = self.active.iter().take(LOOKED_AT_MAX).map(|&(_, _, slot)| self.clients.get(slot));
+        let mut lines: Vec<_> = next
+            .map(|client| LineOf { client: client.id, weight: client.weight, waiting: client.line.len() })
+            .collect();
+        // Of equal ones, whoever goes first.
+        lines.sort_by_key(|line| std::cmp::Reverse(line.waiting));
+        lines.truncate(max);
+        lines
     }
 
     /// The client's place in the tables; a newcomer starts at the present virtual time.
@@ -290,13 +397,15 @@ impl Queue {
             }
             return slot;
         }
-        if self.clients.len() >= CLIENTS_MAX && id != ClientId::OTHER {
+        let own = self.own(id);
+        // Who has limits of its own must not share them, nor be slowed by those of others; and the settings bound their number.
+        if self.clients.len() >= CLIENTS_MAX && id != ClientId::OTHER && own.is_none() {
             match self.resting.first().copied() {
                 Some((_, idle)) => self.forget(idle),
                 None => return self.client(ClientId::OTHER, 1),
             }
         }
-        let client = Client { id, weight, tag: self.virtual_time, line: Line::default() };
+        let client = Client { id, weight, tag: self.virtual_time, line: Line::default(), own, aside: None };
         let slot = self.clients.insert(client).index;
         self.by_id.insert(id, slot);
         self.resting.insert((self.virtual_time, slot));
@@ -315,17 +424,23 @@ impl Queue {
         entry
     }
 
-    /// Takes a client out of the order, so that its tag and its line may be changed.
+    /// Takes a client out of the order, or from aside, so that its tag and its line may be changed.
     fn deactivate(&mut self, slot: u32) {
         let client = self.clients.get(slot);
-        match client.line.first_arrival() {
-            Some(arrival) => self.active.remove(&(client.tag, arrival, slot)),
-            None => self.resting.remove(&(client.tag, slot)),
+        match (client.aside, client.line.first_arrival()) {
+            (Some(until), _) => self.aside.remove(&(until, slot)),
+            (None, Some(arrival)) => self.active.remove(&(client.tag, arrival, slot)),
+            (None, None) => self.resting.remove(&(client.tag, slot)),
         };
     }
 
+    /// Puts a client into its place in the order. One that was aside starts at the present virtual time.
     fn activate(&mut self, slot: u32) {
-        let client = self.clients.get(slot);
+        let virtual_time = self.virtual_time;
+        let client = self.clients.get_mut(slot);
+        if client.aside.take().is_some() {
+            client.tag = client.tag.max(virtual_time);
+        }
         match client.line.first_arrival() {
             Some(arrival) => self.active.insert((client.tag, arrival, slot)),
             None => self.resting.insert((client.tag, slot)),
@@ -349,26 +464,6 @@ impl Queue {
         let client = self.clients.take(slot);
         self.resting.remove(&(client.tag, slot));
         self.by_id.remove(&client.id);
-    }
-}
-
-/// A ticket that competes in [`Queue::in_order`]; the greatest goes first, so the order is turned around.
-#[derive(Debug, PartialEq, Eq)]
-struct Head {
-    tag: u128,
-    arrival: u64,
-    slot: u32,
-}
-
-impl Ord for Head {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.tag, other.arrival, other.slot).cmp(&(self.tag, self.arrival, self.slot))
-    }
-}
-
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
     }
 }
 

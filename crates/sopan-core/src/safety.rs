@@ -11,11 +11,14 @@
 //! what is asked by the names of this machine: to other names over plain HTTP browsers do not say from which site a request
 //! for an image comes (W3C Fetch Metadata §2), so a page can cause such a one, and not read its answer.
 
+mod change;
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 
 use crate::headers::authority::{Authority, Host};
+pub use change::{Unmeant, is_meant};
 
 /// For whom requests may be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

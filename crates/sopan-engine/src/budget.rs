@@ -2,6 +2,7 @@
 //!
 //! Counted, not allocated: whoever takes some gives them back when it holds them no more.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// So many bytes, for all that share it.
@@ -26,8 +27,26 @@ impl ByteBudget {
         self.used.fetch_sub(bytes, Relaxed);
     }
 
+    /// Takes some, if there are so many left, until what comes back is dropped.
+    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Option<Held> {
+        self.take(bytes).then(|| Held { budget: Arc::clone(self), bytes })
+    }
+
     #[cfg(test)]
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Relaxed)
+    }
+}
+
+/// Bytes of a budget that somebody holds.
+#[derive(Debug)]
+pub(crate) struct Held {
+    budget: Arc<ByteBudget>,
+    bytes: u64,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes);
     }
 }

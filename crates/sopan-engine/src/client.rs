@@ -13,6 +13,7 @@ use sopan_core::queue::ClientId;
 use tokio::task::AbortHandle;
 
 use crate::body::Source;
+use crate::credential::Credential;
 use crate::error::Error;
 use crate::exchange::{self, Inbound, Sink};
 use crate::transport::Target;
@@ -145,6 +146,14 @@ impl Builder {
             self.fields.append(name, value);
         }
         Ok(self)
+    }
+
+    /// Puts this into every request, as a key that is read again when its file changes; its value is shown nowhere. A field
+    /// of the same name that is set by [`header`](Self::header) gives way.
+    #[must_use]
+    pub fn credential(mut self, credential: Credential) -> Self {
+        self.settings.credential = Some(credential);
+        self
     }
 
     /// Reads bodies of at most so many bytes; 64 MiB unless told otherwise.

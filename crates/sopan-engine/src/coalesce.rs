@@ -5,36 +5,33 @@
 //! leaves hands over to the one that has waited longest, which goes on as its own client, with its own deadline. When an
 //! answer's head has come that others may have, they get on board: each is given a seat, as long as there are seats from
 //! the body's beginning, until the answer has landed in the store. One that is for nobody else sends them on their own, and
-//! is remembered for a while, since who comes next would wait in vain.
+//! is remembered for a while, since who comes next would wait in vain. One that may not be used unasked is for those alone who
+//! came before it was asked for; of the others one leads, and they follow that.
 //!
 //! What an answer is, whether it is for who asked, and what a seat is, is the exchange's business: equal requests are only
 //! those that may well be given the same answer.
 
+mod course;
 mod loners;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
-use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
-use http::{HeaderName, Method};
 use parking_lot::Mutex;
 use sopan_core::cache::vary::Selecting;
-use sopan_core::cache::{Asked, Marks, Owner, Send as Sent};
-use sopan_core::headers::passes;
+use sopan_core::cache::{Asked, Send as Sent};
 use sopan_core::time::Instant;
 
 use crate::clock::{Clock, Watchdog};
 use crate::digest::ByDigest;
+use course::{Course, digest};
 use loners::Loners;
 
 /// Locks that the flights are spread over, by their key.
 const SHARDS: usize = 64;
-
-/// Fields by which requests for the same differ before any answer has said by what else (`Vary`).
-const DISTINCTIVE: [HeaderName; 6] = [RANGE, IF_RANGE, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_MATCH, IF_UNMODIFIED_SINCE];
 
 /// All requests under way whose answers others may get. `K` is by what answers are found in the store, `T` a seat. There are
 /// never more flights than exchanges, since each is held by one.
@@ -48,41 +45,6 @@ pub(crate) struct Flights<K, T> {
 
 /// Those that newcomers may join.
 type Shard<K, T> = HashMap<Course<K>, Arc<Flight<K, T>>, ByDigest>;
-
-/// What requests have in common that are equal.
-#[derive(Clone, PartialEq, Eq)]
-struct Course<K> {
-    key: K,
-    /// A digest of it and of whatever else: who finds that two differ all the same goes on by itself.
-    digest: u64,
-}
-
-/// The digest is one that nobody can foresee, so maps need no other.
-impl<K> Hash for Course<K> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.digest);
-    }
-}
-
-/// A digest that begins with one which nobody can foresee, so that what is added to it may be mixed in quickly.
-struct Digest(u64);
-
-impl Digest {
-    fn add(&mut self, number: u64) {
-        // An odd number whose bits are as good as any.
-        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        let product = u128::from(self.0 ^ number) * u128::from(FACTOR);
-        self.0 = (product >> 64) as u64 ^ product as u64;
-    }
-
-    fn add_bytes(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut number = [0; 8];
-            number[..chunk.len()].copy_from_slice(chunk);
-            self.add(u64::from_le_bytes(number));
-        }
-    }
-}
 
 /// What becomes of a request that the store cannot answer.
 pub(crate) enum Joined<K: Eq + Hash + Clone, T> {
@@ -124,6 +86,8 @@ struct Board<T> {
     has_landed: bool,
     /// Who waits, the longest first.
     waiting: BTreeMap<u32, Option<Waker>>,
+    /// Those before this number came before the request was sent.
+    sent_at: u32,
     /// What followers were told that have not heard it yet.
     told: BTreeMap<u32, Told<T>>,
     next: u32,
@@ -162,7 +126,7 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
         told_apart: Option<&Selecting>,
         sent: &Sent,
     ) -> Joined<K, T> {
-        let course = Course { digest: self.digest(&key, asked, told_apart, sent), key };
+        let course = Course { digest: digest(&self.hasher, &key, asked, told_apart, sent), key };
         if self.has_loner(course.digest) {
             return Joined::Alone;
         }
@@ -182,7 +146,7 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
 
     /// Whether such a request goes by itself, since the last answer was for nobody else.
     pub(crate) fn is_alone(&self, key: &K, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> bool {
-        self.has_loner(self.digest(key, asked, told_apart, sent))
+        self.has_loner(digest(&self.hasher, key, asked, told_apart, sent))
     }
 
     fn has_loner(&self, digest: u64) -> bool {
@@ -222,46 +186,6 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
         &self.loners[(digest >> 32) as usize % SHARDS]
     }
 
-    /// A digest of the key and of what may choose another answer for it: whom it is for, what is asked of it.
-    fn digest(&self, key: &K, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> u64 {
-        let mut digest = Digest(self.hasher.hash_one(key));
-        // Lengths and kinds first, so that nothing is taken for something else.
-        let kinds = u64::from(asked.owner.is_some()) << 1 | u64::from(asked.method == Method::HEAD);
-        digest.add((asked.host.len() as u64) << 2 | kinds);
-        digest.add_bytes(asked.host);
-        if let Some(Owner(owner)) = &asked.owner {
-            digest.add_bytes(owner);
-        }
-        // One that has come round must not wait for the answer to itself.
-        let rounds = if asked.marks.has(Marks::VIA) { passes(asked.headers) } else { 0 };
-        let is_of_many = rounds == 0 && told_apart.is_none();
-        if !is_of_many || sent.ask.is_some() || asked.marks.has(Marks::DISTINCTIVE) {
-            digest.add(self.particulars(asked, told_apart, sent));
-            digest.add(rounds as u64);
-        }
-        digest.0
-    }
-
-    /// The same of what few requests have.
-    fn particulars(&self, asked: &Asked<'_>, told_apart: Option<&Selecting>, sent: &Sent) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        told_apart.map(|told_apart| &told_apart.fields).hash(&mut hasher);
-        match &sent.ask {
-            Some(ask) => {
-                let missing = ask.missing.map(|span| (span.first, span.last));
-                (&ask.conditions.none_match, &ask.conditions.modified_since, missing).hash(&mut hasher);
-            }
-            None => {
-                for name in &DISTINCTIVE {
-                    let values = asked.headers.get_all(name);
-                    values.iter().for_each(|value| value.hash(&mut hasher));
-                    0xff_u8.hash(&mut hasher);
-                }
-            }
-        }
-        hasher.finish()
-    }
-
     /// Nobody joins a flight any more, if it can be joined still.
     fn close(&self, flight: &Arc<Flight<K, T>>) {
         let mut shard = self.shard(&flight.course.key).lock();
@@ -282,8 +206,8 @@ impl<K: Eq + Hash + Clone, T> Flights<K, T> {
 
 impl<K, T> Flight<K, T> {
     fn new(course: Course<K>) -> Self {
-        let board =
-            Board { phase: Phase::Asking, has_landed: false, waiting: BTreeMap::new(), told: BTreeMap::new(), next: 0 };
+        let (waiting, told) = (BTreeMap::new(), BTreeMap::new());
+        let board = Board { phase: Phase::Asking, has_landed: false, waiting, sent_at: 0, told, next: 0 };
         Self { course, board: Mutex::new(board) }
     }
 
@@ -339,6 +263,24 @@ impl<K: Eq + Hash + Clone, T> Leader<K, T> {
         if has_landed {
             self.flights.close(&self.flight);
         }
+    }
+
+    /// The request is about to be sent: who comes from now on comes after that.
+    pub(crate) fn sends(&self) {
+        let mut board = self.flight.board.lock();
+        board.sent_at = board.next;
+    }
+
+    /// There is an answer that those may have who came before it was asked for, each by a seat. Of the others one leads.
+    pub(crate) fn answers_those_before(self, seats: impl Fn() -> Option<T>) {
+        let mut board = self.flight.board.lock();
+        let sent_at = board.sent_at;
+        let later = board.waiting.split_off(&sent_at);
+        let before = std::mem::replace(&mut board.waiting, later);
+        board.told.extend(before.keys().map(|number| (*number, seats().map_or(Told::Alone, Told::Shared))));
+        drop(board);
+        before.into_values().flatten().for_each(Waker::wake);
+        // The drop hands over.
     }
 
     /// The store has what the others need.

@@ -8,6 +8,7 @@
 //! A [`Ticket`] that is dropped leaves the queue, a [`Turn`] that is dropped gives back what was not written, and its
 //! place: so a client that hangs up costs nothing.
 
+mod operator;
 mod shade;
 
 use std::future::{Future, poll_fn};
@@ -25,6 +26,7 @@ use sopan_core::lane::{self, Call, Cause, Enter, Lane, Refusal, Snapshot, Visit}
 use sopan_core::queue::{Entry, TicketId};
 use sopan_core::time::Instant;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::clock::Clock;
 use crate::state::StateHandle;
@@ -59,6 +61,8 @@ pub(crate) enum Entered {
 pub(crate) struct Dispatcher {
     shared: Mutex<Shared>,
     bell: Arc<Notify>,
+    /// Rung when nobody is let through any more, or not for longer than before.
+    bars: Notify,
     /// The lane's count of holds, to be looked at without the lock.
     holds: AtomicU64,
     clock: Clock,
@@ -79,6 +83,8 @@ struct Shared {
     calls: Vec<Call>,
     /// When the loop will look again by itself.
     armed: Instant,
+    /// Whether the breaker lets nobody through, and until when the lane is held, as the last step left it.
+    barred: (bool, Option<Instant>),
 }
 
 /// What a ticket was told and has not heard yet.
@@ -110,13 +116,15 @@ impl Dispatcher {
         state: Option<StateHandle>,
     ) -> Self {
         let (waiters, calls, notes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut shared = Shared { lane, shadow, state, notes, waiters, calls, armed: Instant::NEVER };
+        let mut shared =
+            Shared { lane, shadow, state, notes, waiters, calls, armed: Instant::NEVER, barred: (false, None) };
         let now = shared.now(clock);
         if let Some(state) = &shared.state {
-            let notes = state.restore(shared.lane.limits());
+            let notes = state.restore(&shared.lane.kept());
             shared.lane.restore(&notes, now);
         }
-        Self { shared: Mutex::new(shared), bell: Arc::default(), holds: AtomicU64::new(0), clock, upstream }
+        let (shared, bars, holds) = (Mutex::new(shared), Notify::new(), AtomicU64::new(0));
+        Self { shared, bell: Arc::default(), bars, holds, clock, upstream }
     }
 
     /// Serves the lane until the dispatcher is gone.
@@ -175,6 +183,17 @@ impl Dispatcher {
         self.shared.lock().lane.held_until()
     }
 
+    /// Why whoever comes now gets no turn until `deadline`, if so.
+    pub(crate) fn bar(&self, deadline: Option<Instant>) -> Option<Cause> {
+        let shared = self.shared.lock();
+        shared.lane.bar(deadline, self.clock.now())
+    }
+
+    /// Ready when there may be another answer to that than when it was made.
+    pub(crate) fn barred(&self) -> Notified<'_> {
+        self.bars.notified()
+    }
+
     /// How often the lane has been held.
     pub(crate) fn holds(&self) -> u64 {
         self.holds.load(Ordering::Acquire)
@@ -221,8 +240,12 @@ impl Dispatcher {
         let sooner = next < shared.armed;
         shared.armed = shared.armed.min(next);
         let change = shared.lane.take_change();
+        let is_barred = shared.is_newly_barred(now);
         drop(shared);
         wakers.into_iter().for_each(Waker::wake);
+        if is_barred {
+            self.bars.notify_waiters();
+        }
         if sooner {
             self.bell.notify_one();
         }
@@ -239,8 +262,12 @@ impl Dispatcher {
         let now = shared.now(self.clock);
         let next = shared.step(now, &mut wakers);
         shared.armed = next;
+        let is_barred = shared.is_newly_barred(now);
         drop(shared);
         wakers.into_iter().for_each(Waker::wake);
+        if is_barred {
+            self.bars.notify_waiters();
+        }
         next
     }
 }
@@ -280,6 +307,13 @@ impl Shared {
             shadow.set_calendar(now, clock.wall());
         }
         now
+    }
+
+    /// Whether less gets through than before.
+    fn is_newly_barred(&mut self, now: Instant) -> bool {
+        let barred = (self.lane.bar(None, now).is_some(), self.lane.held_until());
+        let (was_shut, was_held) = std::mem::replace(&mut self.barred, barred);
+        barred.0 && !was_shut || barred.1 > was_held
     }
 
     /// A place for what a new ticket is told.

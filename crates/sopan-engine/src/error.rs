@@ -52,6 +52,7 @@ impl Error {
                 refusal @ (Refusal::Unsupported(_)
                 | Refusal::HeadTooLarge { .. }
                 | Refusal::Denied(_)
+                | Refusal::Barred(_)
                 | Refusal::NoRoute
                 | Refusal::Loop { .. }),
             ) => Some(Self::permanent(format!("{}, for {url}", refusal.detail()))),

@@ -6,9 +6,11 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri};
-use sopan_core::cache::status::Forward;
+use sopan_core::cache::status::{Detail, Forward};
 use sopan_core::headers::redact_url;
+use sopan_core::queue::ClientId;
 use sopan_core::retry::{Outcome, Verdict};
+use sopan_core::time::Instant;
 use sopan_core::trace::Trace;
 
 use crate::refusal::Refusal;
@@ -24,6 +26,8 @@ pub struct Event<'a> {
     pub method: &'a Method,
     /// The request's target as the client sent it; show it redacted.
     pub uri: &'a Uri,
+    /// Whose it is.
+    pub client: ClientId,
     /// The status that the client got; none if it left before there was one.
     pub status: Option<StatusCode>,
     /// The reason of a refusal, if sopan answered by itself.
@@ -32,6 +36,8 @@ pub struct Event<'a> {
     pub observed: Option<&'a Observed>,
     /// What the cache did, where there is one.
     pub cache: Option<Cached>,
+    /// Why it did not store the answer, or gave it though it is stale.
+    pub cache_detail: Option<Detail>,
     /// How long it waited: for turns, and before retries.
     pub wait: Duration,
     /// Attempts, those included that failed to connect.
@@ -40,6 +46,8 @@ pub struct Event<'a> {
     pub upstream: Duration,
     /// From the arrival to the end of the answer.
     pub total: Duration,
+    /// When it ended, by the clock of the engine.
+    pub ended: Instant,
     /// Bytes of the answer's body that were passed on.
     pub bytes: u64,
     /// Whether the answer was passed on to its end.
@@ -142,15 +150,19 @@ pub enum Attempted<'a> {
 
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, uri, status, refused, observed, cache, wait, attempts, upstream, total, bytes, .. } = self;
-        let Self { whole, steps, steps_left_out, trace, .. } = self;
+        let Self {
+            client, method, uri, status, refused, observed, cache, cache_detail, wait, attempts, upstream, ..
+        } = self;
+        let Self { total, bytes, whole, steps, steps_left_out, trace, .. } = self;
         f.debug_struct("Event")
+            .field("client", client)
             .field("method", method)
             .field("uri", &redact_url(&uri.to_string()))
             .field("status", status)
             .field("refused", refused)
             .field("observed", observed)
             .field("cache", cache)
+            .field("cache_detail", cache_detail)
             .field("wait", wait)
             .field("attempts", attempts)
             .field("upstream", upstream)

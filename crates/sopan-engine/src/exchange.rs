@@ -41,6 +41,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, RETRY_AFTER, UPGRADE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use sopan_core::breaker::Health;
+use sopan_core::cache;
 use sopan_core::headers::{offered_upgrade, strip_hop_by_hop, went_in_a_circle};
 use sopan_core::lane::Visit;
 use sopan_core::queue::{ClientId, Entry};
@@ -48,6 +49,7 @@ use sopan_core::retry::{Again, Backoff, Decision, Outcome, Situation, Verdict, W
 use sopan_core::time::Instant;
 
 use crate::body::Body;
+use crate::credential::Credential;
 use crate::dispatcher::Turn;
 use crate::event::{Attempted, Awaited};
 use crate::interim::Interims;
@@ -100,7 +102,7 @@ struct Exchange<'a> {
     head: Request<()>,
     /// About what it holds of memory.
     head_bytes: u32,
-    /// The target as the client sent it, where the upstream's prefix makes it another.
+    /// The target as the client sent it, where the upstream's prefix or credential makes it another.
     original: Option<Box<Uri>>,
     body: Body,
     client: ClientId,
@@ -166,6 +168,8 @@ enum Attempt {
     /// It is a retry that the lane's traffic does not afford.
     Unaffordable,
     Stopped(Box<Stop>),
+    /// What is stored is given instead of waiting for a turn, for this reason; if it is lost, that goes on so.
+    Superseded(Box<(cache::Failure, Next)>),
 }
 
 /// Why there will be no answer.
@@ -213,8 +217,13 @@ impl<'a> Exchange<'a> {
         let mut story = Story::new(arrived);
         let crossing = hop.map(|hop| Box::new(Crossing::new(hop, &mut parts)));
         // Fields of the hop go first, so that nothing below is read from a field that its sender declared to be one.
-        let named_by_connection = strip_hop_by_hop(&mut parts.headers);
+        let mut named_by_connection = strip_hop_by_hop(&mut parts.headers);
         story.join_trace(upstream.sampler, &mut parts.headers, &upstream.jitter);
+        // What the upstream will not see has no say either, in whose an answer is.
+        if let Some(credential) = &upstream.credential {
+            credential.take_off_own(&mut parts.headers);
+            named_by_connection.extend(credential.field().cloned());
+        }
         let body = Body::new(source, named_by_connection, &upstream.bounds);
         // A body would have to be sent whole before the protocol changes, and only h2c has ever wanted that.
         if let Some(protocols) = upgrade.filter(|_| interims.is_some() && matches!(body, Body::Empty)) {
@@ -271,6 +280,13 @@ impl<'a> Exchange<'a> {
                     next = Next { visit: Visit::Again, since: self.now(), fresh: true, is_paid_for: false };
                     continue;
                 }
+                Attempt::Superseded(why) => match Box::pin(self.fall_back(why.0)).await {
+                    Some(answer) => return answer,
+                    None => {
+                        next = why.1;
+                        continue;
+                    }
+                },
                 Attempt::Unaffordable => Onward::GiveUp(Box::new(GivenUp::Failed(Verdict::GiveUp(Why::BudgetSpent)))),
                 Attempt::Failed(failed) => match self.decide(*failed) {
                     Verdict::Again(again) => Onward::Again(Box::new(again)),
@@ -290,7 +306,10 @@ impl<'a> Exchange<'a> {
                 },
             };
             next = match onward {
-                Onward::Again(again) => Box::pin(self.wait(*again)).await,
+                Onward::Again(again) => match Box::pin(self.wait(*again)).await {
+                    Ok(next) => next,
+                    Err(answer) => return *answer,
+                },
                 Onward::GiveUp(why) => return Box::pin(self.give_up(*why)).await,
                 Onward::Settle(unsettled) => match Box::pin(self.settle_with_cache(*unsettled)).await {
                     Some(answer) => return answer,
@@ -342,7 +361,13 @@ impl<'a> Exchange<'a> {
             Ok(Some(uri)) => self.original = Some(Box::new(std::mem::replace(self.head.uri_mut(), uri))),
             Err(_) => return Err(Refusal::Unsupported("this request target")),
         }
-        let bytes = head_bytes(&self.head);
+        let credential = self.upstream.credential.as_ref();
+        if let Some(bare) = credential.and_then(|credential| credential.target_without_own(self.head.uri())) {
+            let was = std::mem::replace(self.head.uri_mut(), bare);
+            // Kept in any case, since the target will be another one while it is sent.
+            self.original.get_or_insert_with(|| Box::new(was));
+        }
+        let bytes = head_bytes(&self.head) + credential.map_or(0, Credential::bytes);
         self.head_bytes = match u32::try_from(bytes) {
             Ok(bytes) if u64::from(bytes) <= HEAD_BYTES_MAX => bytes,
             _ => return Err(Refusal::HeadTooLarge { max: HEAD_BYTES_MAX }),
@@ -439,25 +464,47 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Waits before a retry, where the hold of the lane does not do that anyway.
-    async fn wait(&mut self, again: Again) -> Next {
+    /// Waits before a retry, where the hold of the lane does not do that anyway; unless there is an answer sooner.
+    async fn wait(&mut self, again: Again) -> Result<Next, Box<Answer>> {
         let now = self.now();
         let resume = now.after(again.wait);
-        self.log_wait(again.wait);
         self.past().backoff = again.backoff;
         // Waits count from the end of the answer, and the hold began at its head. Else it would end a moment before this
         // wait does, and whoever came after this request would go before it.
         if let Some(hold) = self.past().hold {
             self.upstream.dispatcher.prolong_hold(hold, now);
         }
+        if let Some(failure) = self.failure_by_now()
+            && let Some(answer) = self.fall_back(failure).await
+        {
+            return Err(Box::new(answer));
+        }
+        self.log_wait(again.wait);
         // A ticket that waits in the queue for the end of a hold is there when it comes, in its place.
         if self.upstream.dispatcher.held_until().is_none_or(|end| end < resume) {
             let asked = self.last().is_some_and(|failed| failed.outcome.asks_to_wait());
-            self.story.waits(Awaited::Retry, now);
-            self.upstream.clock.sleep_until(resume).await;
-            self.waited(asked);
+            while let Err(failure) = self.sleep_until(resume, asked).await {
+                if let Some(answer) = self.fall_back(failure).await {
+                    return Err(Box::new(answer));
+                }
+            }
         }
-        Next { visit: Visit::Again, since: resume, fresh: false, is_paid_for: again.spends_budget }
+        Ok(Next { visit: Visit::Again, since: resume, fresh: false, is_paid_for: again.spends_budget })
+    }
+
+    /// Sleeps, unless what is stored is to be given first, for this reason.
+    async fn sleep_until(&mut self, resume: Instant, asked: bool) -> Result<(), cache::Failure> {
+        self.story.waits(Awaited::Retry, self.now());
+        let sleep = self.upstream.clock.sleep_until(resume);
+        let slept = match self.standby(Instant::NEVER) {
+            Some(standby) => standby.over(self, sleep).await,
+            None => {
+                sleep.await;
+                Ok(())
+            }
+        };
+        self.waited(asked);
+        slept
     }
 
     /// Accounts for a wait that has just ended. One that the lane or the upstream asked for does not count in the time of
@@ -518,6 +565,6 @@ mod tests {
         let inbound =
             Inbound { request: Request::new(Source::Empty), client: ClientId(1), weight: 1, interims: None, hop };
         let size = size_of_val(&call(&upstream, inbound));
-        assert!(size <= 1152, "{size} bytes");
+        assert!(size <= 1184, "{size} bytes");
     }
 }

@@ -9,6 +9,7 @@
 //! | `dispatcher` | the only loop that waits its turn |
 //! | `transport` | connections, and HTTP over them |
 //! | `coalesce` | equal requests that share one answer |
+//! | `credential` | the key of the upstream, put in when a request is sent |
 //! | [`body`] | request bodies that can be sent again |
 //! | [`refusal`] | every answer that sopan gives by itself |
 //! | [`event`] | what became of an exchange, for whoever counts or logs |
@@ -21,6 +22,7 @@ mod budget;
 mod client;
 pub mod clock;
 mod coalesce;
+mod credential;
 mod digest;
 mod dispatcher;
 mod error;
@@ -35,12 +37,13 @@ mod transport;
 mod upstream;
 
 pub use client::{ApiClient, Builder};
+pub use credential::{Credential, CredentialError, CredentialPlace};
 pub use error::Error;
 pub use interim::Interims;
 pub use sopan_core::hints::parse_retry_after;
 pub use sopan_core::policy::RetryPolicy;
 pub use sopan_core::retry::backoff_delay;
 pub use state::{StateError, StateFile, StateHandle};
-pub use store::{Cache, CacheError, CacheSettings, DiskSettings, DiskUsage, Purge, Purged, Usage};
+pub use store::{Cache, CacheError, CacheSettings, DiskSettings, DiskState, DiskUsage, Purge, Purged, Usage};
 pub use transport::{ClientCertificate, Dial, Io, Roots, Stream, Target, TargetError, TlsError, WireError};
-pub use upstream::{Settings, SetupError, Surroundings, Upstream};
+pub use upstream::{CannotChange, Look, Settings, SetupError, Surroundings, Upstream};

@@ -3,19 +3,22 @@
 //! A refusal is a problem body (RFC 9457) that says what happened, why and what to do, with a true `Retry-After` where
 //! waiting helps and a `Proxy-Status` (RFC 9209) for programs. It never names keys, tokens or inner hosts.
 
+mod door;
 mod failure;
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
+use sopan_core::access::Barred;
 use sopan_core::h1::request::BadRequest;
 use sopan_core::lane::{self, Cause};
 use sopan_core::safety::Denied;
 
 use crate::body::BodyError;
+use door::{challenge, of_door, of_key};
 pub(crate) use failure::Alert;
 pub use failure::{BadCertificate, Failure};
 
@@ -56,6 +59,8 @@ pub enum Refusal {
     Unsupported(&'static str),
     /// Its door does not let the request in.
     Denied(Denied),
+    /// It is of nobody who may ask this.
+    Barred(Barred),
     /// No upstream takes the request.
     NoRoute,
     /// The client wants an answer from the cache or none (`only-if-cached`), and there is none.
@@ -71,7 +76,7 @@ pub enum Refusal {
 pub(crate) const END_OF_THE_LINE: &str = "max-forwards";
 
 /// All reasons why sopan answers by itself, for whoever counts them: those of [`Refusal::reason`], and `max-forwards`.
-pub const REASONS: [&str; 17] = [
+pub const REASONS: [&str; 24] = [
     "queue-full",
     "wait-too-long",
     "waited-too-long",
@@ -85,6 +90,13 @@ pub const REASONS: [&str; 17] = [
     "unsupported",
     "misdirected",
     "cross-site",
+    "key-missing",
+    "key-unknown",
+    "key-expired",
+    "keys-of-several",
+    "key-in-address",
+    "too-many-guesses",
+    "not-allowed",
     "no-route",
     "only-if-cached",
     "proxy-loop",
@@ -123,6 +135,11 @@ impl Refusal {
         if let Some(seconds) = problem.retry_after {
             fields.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if let Self::Barred(barred) = self
+            && let Some(challenge) = challenge(*barred)
+        {
+            fields.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        }
         response
     }
 
@@ -142,6 +159,13 @@ impl Refusal {
             Self::Unsupported(_) => "unsupported",
             Self::Denied(Denied::Host) => "misdirected",
             Self::Denied(Denied::CrossSite) => "cross-site",
+            Self::Barred(Barred::NoKey(_)) => "key-missing",
+            Self::Barred(Barred::UnknownKey) => "key-unknown",
+            Self::Barred(Barred::Expired) => "key-expired",
+            Self::Barred(Barred::SeveralKeys) => "keys-of-several",
+            Self::Barred(Barred::KeyInTarget) => "key-in-address",
+            Self::Barred(Barred::TooManyGuesses { .. }) => "too-many-guesses",
+            Self::Barred(Barred::NotAllowed(_)) => "not-allowed",
             Self::NoRoute => "no-route",
             Self::OnlyIfCached => "only-if-cached",
             Self::Loop { .. } => "proxy-loop",
@@ -208,6 +232,7 @@ impl Refusal {
                 retry_after: None,
             },
             Self::Denied(denied) => of_door(denied),
+            Self::Barred(barred) => of_key(barred),
             Self::NoRoute => Problem {
                 status: StatusCode::NOT_FOUND,
                 error: "destination_not_found".into(),
@@ -247,22 +272,6 @@ pub(crate) fn end_of_the_line(reflected: Option<Vec<u8>>) -> Response<Bytes> {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("message/http"));
     }
     response
-}
-
-fn of_door(denied: Denied) -> Problem {
-    let (status, detail) = match denied {
-        Denied::Host => (
-            StatusCode::MISDIRECTED_REQUEST,
-            "the request is for a host (Host) that does not stand for this machine, and a page of the web could have made a \
-             browser send it; ask localhost or the address of sopan, or start it with --host NAME for that host",
-        ),
-        Denied::CrossSite => (
-            StatusCode::FORBIDDEN,
-            "the request was caused by a page of another site (Origin, Sec-Fetch-Site), which must not use this proxy through \
-             somebody's browser; if that page is yours, start sopan with --host NAME for its host",
-        ),
-    };
-    Problem { status, error: "http_request_denied".into(), detail: detail.to_owned(), retry_after: None }
 }
 
 fn unknown(who: &str, outcome_unknown: bool) -> String {
@@ -310,6 +319,7 @@ fn for_cause(cause: Cause) -> &'static str {
     match cause {
         Cause::Hold => "for the pause that the upstream asked for (hold)",
         Cause::Limits => "for its turn within the upstream's limits",
+        Cause::Own => "for its turn within the limits of this client",
         Cause::Places => "for a place among the requests under way (max_in_flight)",
         Cause::Breaker => "for the upstream to be asked again (breaker)",
     }
@@ -322,6 +332,8 @@ fn rough(span: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use sopan_core::access::{KeyFields, NotAllowed};
+
     use super::*;
 
     #[track_caller]
@@ -357,6 +369,13 @@ mod tests {
             Refusal::Unsupported("CONNECT"),
             Refusal::Denied(Denied::Host),
             Refusal::Denied(Denied::CrossSite),
+            Refusal::Barred(Barred::NoKey(KeyFields::ALL)),
+            Refusal::Barred(Barred::UnknownKey),
+            Refusal::Barred(Barred::Expired),
+            Refusal::Barred(Barred::SeveralKeys),
+            Refusal::Barred(Barred::KeyInTarget),
+            Refusal::Barred(Barred::TooManyGuesses { retry_after: 1 }),
+            Refusal::Barred(Barred::NotAllowed(NotAllowed::Path)),
             Refusal::NoRoute,
             Refusal::OnlyIfCached,
             Refusal::Loop { passes: 9 },
@@ -389,5 +408,33 @@ mod tests {
         check(failed, 502, "connection_terminated", None, detail);
         let timeout = Refusal::Failed { failure: Failure::ResponseTimeout, outcome_unknown: false, last_status: None };
         check(timeout, 504, "http_response_timeout", None, "the upstream did not answer in time");
+    }
+
+    #[test]
+    fn who_has_no_key_or_a_wrong_one_is_told_what_to_do() {
+        let denied = "http_request_denied";
+        let of = |barred| Refusal::Barred(barred);
+        let fields = KeyFields { proxy_authorization: false, ..KeyFields::ALL };
+        let detail = "the request has no key of this proxy, which every request needs; send one as Authorization: Bearer KEY or \
+                      X-Api-Key: KEY";
+        check(of(Barred::NoKey(fields)), 401, denied, None, detail);
+        let detail = "10 wrong keys have come from this address, and for 51 s none is looked at; try again then, with the right \
+                      one";
+        check(of(Barred::TooManyGuesses { retry_after: 51 }), 429, denied, Some("51"), detail);
+        let detail = "the key of the request is not for this method; ask whoever runs the proxy if it should be";
+        check(of(Barred::NotAllowed(NotAllowed::Method)), 403, denied, None, detail);
+        let invalid = "Bearer realm=\"sopan\", error=\"invalid_token\"";
+        for (barred, status, challenge) in [
+            (Barred::NoKey(fields), 401, Some("Bearer realm=\"sopan\"")),
+            (Barred::UnknownKey, 401, Some(invalid)),
+            (Barred::Expired, 401, Some(invalid)),
+            (Barred::SeveralKeys, 400, None),
+            (Barred::KeyInTarget, 400, None),
+            (Barred::NotAllowed(NotAllowed::UnclearPath), 403, None),
+        ] {
+            let response = of(barred).response();
+            let told = response.headers().get(WWW_AUTHENTICATE).map(|value| value.to_str().unwrap());
+            assert_eq!((response.status().as_u16(), told), (status, challenge), "{barred:?}");
+        }
     }
 }

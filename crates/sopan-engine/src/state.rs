@@ -20,8 +20,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use sopan_core::journal::{Ledger, Note, is_kept};
-use sopan_core::policy::Limit;
+use sopan_core::journal::{Ledger, Note};
 use sopan_core::time::Instant;
 
 use crate::clock::Clock;
@@ -186,12 +185,12 @@ impl Drop for StateFile {
 }
 
 impl StateHandle {
-    /// What the file knows of this upstream, of which limits that are no longer kept to are forgotten.
-    pub(crate) fn restore(&self, limits: &[Limit]) -> Vec<Note> {
+    /// What the file knows of this upstream, of which all limits are forgotten but those that are called so.
+    pub(crate) fn restore(&self, kept: &BTreeSet<String>) -> Vec<Note> {
         let mut inner = self.shared.inner.lock();
         inner.known.insert(self.name.as_ref().to_owned());
         let Some(ledger) = inner.ledgers.get_mut(self.name.as_ref()) else { return Vec::new() };
-        let forgotten = ledger.keep_only(limits);
+        let forgotten = ledger.keep_only(kept);
         let notes = ledger.notes(Stamp::of(self.shared.clock).tick());
         drop(inner);
         let upstream = self.name.as_ref();
@@ -200,7 +199,7 @@ impl StateHandle {
             tracing::info!(upstream, "from before this start: {}", known.join("; "));
         }
         for limit in forgotten {
-            let now: Vec<_> = limits.iter().filter(|l| is_kept(l).is_some()).map(ToString::to_string).collect();
+            let now: Vec<_> = kept.iter().map(String::as_str).collect();
             let now = if now.is_empty() { "none that is kept".to_owned() } else { now.join(", ") };
             tracing::info!(upstream, %limit, "what was used of {limit} is forgotten, since the quotas are {now} now: those start full");
         }

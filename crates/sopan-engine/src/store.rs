@@ -32,7 +32,7 @@ use crate::coalesce::Flights;
 use crate::exchange::caching::Seat;
 pub(crate) use disk::BodyLost;
 use disk::Disk;
-pub use disk::DiskUsage;
+pub use disk::{DiskState, DiskUsage};
 pub(crate) use entry::{Body, Entry, Variant};
 pub(crate) use epoch::Epoch;
 use epoch::Epochs;
@@ -149,6 +149,8 @@ pub struct Usage {
     pub memory_bytes_max: u64,
     /// For how many targets answers lie in memory.
     pub memory_targets: u64,
+    /// How many answers have gone from there to make room.
+    pub memory_evictions: u64,
     /// The same of the disk, if there is one.
     pub disk: Option<DiskUsage>,
 }
@@ -208,6 +210,7 @@ impl Cache {
             memory_bytes: self.memory.bytes(),
             memory_bytes_max: self.memory.bytes_max(),
             memory_targets: self.memory.targets(),
+            memory_evictions: self.memory.evictions(),
             disk: self.disk.as_ref().map(Disk::usage),
         }
     }

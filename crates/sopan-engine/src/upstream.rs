@@ -11,8 +11,9 @@ use http::{HeaderMap, HeaderValue};
 use sopan_core::breaker::Breaker;
 use sopan_core::headers::{Elsewhere, ForwardedPolicy, is_link, rewrite_links};
 use sopan_core::lane::shadow::Shadow;
-use sopan_core::lane::{Lane, Snapshot};
+use sopan_core::lane::{Lane, NoBreaker, Outlook, Snapshot};
 use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, PolicyError, RetryPolicy};
+use sopan_core::queue::{ClientId, LineOf};
 use sopan_core::retry::Budget;
 use sopan_core::trace::Sampler;
 use tokio::sync::Semaphore;
@@ -21,6 +22,7 @@ use crate::body::Bounds;
 use crate::budget::ByteBudget;
 use crate::clock::Clock;
 use crate::coalesce::Flights;
+use crate::credential::{Credential, keep_up};
 use crate::dispatcher::Dispatcher;
 use crate::event::{Observer, Unobserved};
 use crate::exchange::caching::Seat;
@@ -65,6 +67,9 @@ pub struct Settings {
     pub rewrite_links: bool,
     /// What it is shown over TLS if it wants to know who asks.
     pub client_certificate: Option<ClientCertificate>,
+    /// By what it knows who asks, put into every request in place of what a client has sent there; none, the default, means
+    /// that clients bring their own.
+    pub credential: Option<Credential>,
     /// Whether HTTP/2 is spoken where it is offered over TLS; default true.
     pub http2: bool,
     /// What of its answers is stored, where `Surroundings` have a cache; none, the default, means nothing.
@@ -92,6 +97,7 @@ impl Settings {
             forwarded: ForwardedPolicy::default(),
             rewrite_links: true,
             client_certificate: None,
+            credential: None,
             http2: true,
             cache: None,
             observe: false,
@@ -164,6 +170,28 @@ impl Default for Surroundings {
     }
 }
 
+/// An upstream as people want to know it.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// What its lane is like.
+    pub snapshot: Snapshot,
+    /// What will become of it.
+    pub outlook: Outlook,
+    /// The clients who have most waiting, and how long one more request of each would wait.
+    pub lines: Vec<(LineOf, Duration)>,
+}
+
+/// Why an upstream cannot be changed by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CannotChange {
+    /// It is only observed.
+    #[error("it is only observed, so holds and the breaker change nothing; take `observe` away first")]
+    OnlyObserved,
+    /// It has no breaker.
+    #[error("it has no breaker (`breaker: off`)")]
+    NoBreaker,
+}
+
 /// An upstream, ready for exchanges: see [`crate::exchange::call`].
 pub struct Upstream {
     pub(crate) dispatcher: Arc<Dispatcher>,
@@ -183,6 +211,7 @@ pub struct Upstream {
     pub(crate) mount: Box<str>,
     elsewhere: Option<Elsewhere>,
     pub(crate) observe: bool,
+    pub(crate) credential: Option<Credential>,
     pub(crate) cache: Option<Caches>,
     /// Of those that would be refused, where it is only observed.
     pub(crate) would_be_refusals: Seldom,
@@ -231,6 +260,7 @@ impl Upstream {
             waits_count,
             roots,
             client_certificate,
+            credential,
             http2,
             forwarded,
             rewrite_links,
@@ -240,7 +270,11 @@ impl Upstream {
         let Surroundings { clock, jitter, observer, dial, state, cache, sampler } = around;
         let cache = match (cache, policy) {
             (Some(store), Some(policy)) if policy.on => {
-                Some(Caches::new(store, policy, Place::new(&target.to_string(), &mount), clock))
+                // What one account may see is for all only as long as all use that account.
+                let account =
+                    credential.as_ref().map_or_else(String::new, |credential| format!(" {}", credential.place()));
+                let place = Place::new(&target.to_string(), &format!("{mount}{account}"));
+                Some(Caches::new(store, policy, place, clock))
             }
             _ => None,
         };
@@ -252,6 +286,7 @@ impl Upstream {
         let shadow = observe.then(|| Box::new(Shadow::new(&lane, Breaker::new(breaker.clone()))));
         if observe {
             lane.limits.clear();
+            lane.clients.clear();
             breaker.on = false;
         }
         let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));
@@ -288,13 +323,16 @@ impl Upstream {
             mount: mount.into(),
             elsewhere: Elsewhere::new(&elsewhere),
             observe,
+            credential,
             cache,
             would_be_refusals: Seldom::default(),
             name,
             arrivals,
         };
+        let keep_up =
+            keep_up(upstream.credential.clone(), Arc::clone(&upstream.name), Arc::downgrade(&upstream.dispatcher));
         let background = async move {
-            tokio::join!(pace, sweep);
+            tokio::join!(pace, sweep, keep_up);
         };
         Ok((Arc::new(upstream), background))
     }
@@ -324,9 +362,74 @@ impl Upstream {
         self.dispatcher.snapshot()
     }
 
+    /// The same with what will become of those who wait, and of at most `clients_max` clients, those who have most waiting, one
+    /// by one.
+    pub fn look(&self, clients_max: usize) -> Look {
+        let (snapshot, outlook, lines) = self.dispatcher.look(clients_max);
+        Look { snapshot, outlook, lines }
+    }
+
+    /// Sends nothing for so long, at most `max_hold`, as if the upstream had asked for that; answers for how long. A pause that
+    /// lasts longer stays as it is.
+    ///
+    /// # Errors
+    /// The upstream is only observed.
+    pub fn hold(&self, wait: Duration) -> Result<Duration, CannotChange> {
+        self.changeable()?;
+        Ok(self.dispatcher.hold(wait))
+    }
+
+    /// Ends a pause at once, whoever asked for it; answers whether there was one.
+    ///
+    /// # Errors
+    /// The upstream is only observed.
+    pub fn release(&self) -> Result<bool, CannotChange> {
+        self.changeable()?;
+        Ok(self.dispatcher.release())
+    }
+
+    /// Opens the breaker for so long, at most `max_hold`, or as long as it is open by itself; answers for how long.
+    ///
+    /// # Errors
+    /// There is none, or the upstream is only observed.
+    pub fn open_breaker(&self, open_for: Option<Duration>) -> Result<Duration, CannotChange> {
+        self.changeable()?;
+        self.dispatcher.open_breaker(open_for).map_err(|NoBreaker| CannotChange::NoBreaker)
+    }
+
+    /// Closes the breaker, and forgets what failed before.
+    ///
+    /// # Errors
+    /// There is none, or the upstream is only observed.
+    pub fn close_breaker(&self) -> Result<(), CannotChange> {
+        self.changeable()?;
+        self.dispatcher.close_breaker().map_err(|NoBreaker| CannotChange::NoBreaker)
+    }
+
+    fn changeable(&self) -> Result<(), CannotChange> {
+        if self.observe { Err(CannotChange::OnlyObserved) } else { Ok(()) }
+    }
+
+    /// Makes links of an interim answer what a client may see: without the credential that was put into the request, and
+    /// leading back to where the client asked, if that is wished. `base` is its `Host`. The answers of exchanges are treated so
+    /// already.
+    pub fn tell_in_between(&self, fields: &mut HeaderMap, base: Option<&HeaderValue>) {
+        self.hide_credential(fields);
+        if let Some(base) = base {
+            self.lead_back(fields, base);
+        }
+    }
+
+    /// Takes the credential that was put into the request off the links of an answer.
+    pub(crate) fn hide_credential(&self, fields: &mut HeaderMap) {
+        if let Some(credential) = &self.credential {
+            credential.hide(fields, &self.target().origin(&self.mount, self.elsewhere.as_ref()));
+        }
+    }
+
     /// Has links of an answer's fields that point to the upstream lead back to where a client asked, if that is wished.
-    /// `base` is the client's `Host`. The answers of exchanges are treated so already, interim ones are not.
-    pub fn lead_back(&self, fields: &mut HeaderMap, base: &HeaderValue) {
+    /// `base` is the client's `Host`.
+    pub(crate) fn lead_back(&self, fields: &mut HeaderMap, base: &HeaderValue) {
         if self.rewrite_links {
             self.as_clients_see(fields, base);
         }
@@ -342,9 +445,9 @@ impl Upstream {
         }
     }
 
-    /// Who is told what became of its exchanges.
-    pub(crate) fn audience(&self) -> Audience<'_> {
-        Audience { clock: self.clock, observer: &*self.observer }
+    /// Who is told what became of its exchanges with this client.
+    pub(crate) fn audience(&self, client: ClientId) -> Audience<'_> {
+        Audience { clock: self.clock, observer: &*self.observer, client }
     }
 
     pub(crate) fn next_arrival(&self) -> u64 {

@@ -1,27 +1,54 @@
-//! The admin side, on a port of its own: `/healthz` says that the program runs, `/metrics` what it does.
+//! The admin side, on a port of its own: what goes on, and what can be changed while it does.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | [`gate`] | who may ask, and for what? |
+//! | [`api`] | what can be asked and done? |
+//! | [`state`], [`gather`] | what goes on, and how is it found out? |
+//! | [`recent`] | what happened last? |
+//! | [`metrics`] | what is counted? |
+//! | [`problem`] | what is said instead? |
 
+mod api;
+mod gate;
+mod gather;
 mod metrics;
+mod problem;
+mod recent;
+pub(crate) mod state;
+mod token;
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use sopan_core::policy::Limit;
+use sopan_core::time::Instant;
+use sopan_engine::clock::Clock;
+use sopan_engine::{Cache, Upstream};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+pub(crate) use gate::Gate;
 pub(crate) use metrics::Metrics;
+pub(crate) use recent::Recent;
+pub(crate) use token::Token;
 
-/// As the specification of OpenMetrics 1.0 wants it.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use crate::config::Route;
+use crate::serve::{Clients, Drain, Routes};
 
 /// A scraper or two, and somebody who looks.
 const CONNECTIONS_MAX: usize = 64;
@@ -29,14 +56,44 @@ const CONNECTIONS_MAX: usize = 64;
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// When no connection can be accepted (out of file descriptors, say), the next attempt comes after this.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// The longest body of a request; the longest that makes sense has a URL in it.
+const BODY_BYTES_MAX: usize = 16 * 1024;
+
+/// What is told of, and may be changed.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    pub(crate) gate: Gate,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) recent: Arc<Recent>,
+    pub(crate) clients: Arc<Clients>,
+    /// In the order of the settings.
+    pub(crate) upstreams: Vec<Behind>,
+    pub(crate) routes: Routes,
+    pub(crate) cache: Option<Arc<Cache>>,
+    /// Those for connections of clients that are free.
+    pub(crate) places: Arc<Semaphore>,
+    pub(crate) max_connections: usize,
+    pub(crate) drain: Arc<Drain>,
+    /// As they are in force, without secrets.
+    pub(crate) settings: serde_json::Value,
+    pub(crate) clock: Clock,
+    pub(crate) began: Instant,
+    pub(crate) started: SystemTime,
+}
+
+/// An upstream, and what its settings say of it.
+#[derive(Debug)]
+pub(crate) struct Behind {
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) route: Route,
+    /// Rates before quotas, the order in which a lane tells how full they are.
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) has_cache: bool,
+}
 
 /// Serves until `stop` is ready, and then ends at once: whoever scrapes comes again.
-pub(crate) async fn serve(listener: TcpListener, metrics: Arc<Metrics>, stop: impl Future<Output = ()>) {
-    let router = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/metrics", get(show))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "there are /healthz and /metrics\n") })
-        .with_state(metrics);
+pub(crate) async fn serve(listener: TcpListener, scene: Arc<Scene>, stop: impl Future<Output = ()>) {
+    let router = router(&scene);
     let mut stop = pin!(stop);
     // Not `axum::serve`, which bounds neither connections nor how long they take, and leaves them behind.
     let mut connections = JoinSet::new();
@@ -45,71 +102,56 @@ pub(crate) async fn serve(listener: TcpListener, metrics: Arc<Metrics>, stop: im
             () = &mut stop => return,
             Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
-                Ok((socket, _)) => drop(connections.spawn(serve_socket(socket, router.clone()))),
+                Ok((socket, peer)) => drop(connections.spawn(serve_socket(socket, peer, router.clone()))),
                 Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
             },
         }
     }
 }
 
-async fn serve_socket(socket: TcpStream, router: Router) {
+fn router(scene: &Arc<Scene>) -> Router {
+    let routes = api::routes().into_iter();
+    let router = routes.fold(Router::new(), |router, (path, methods)| router.route(path, methods));
+    router
+        .fallback(api::not_there)
+        .method_not_allowed_fallback(api::not_so)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(Arc::clone(scene), guard))
+        .with_state(Arc::clone(scene))
+}
+
+/// Lets in whoever may ask, and has no answer be kept, framed, or taken for what it is not.
+async fn guard(State(scene): State<Arc<Scene>>, request: axum::extract::Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let mut response = match scene.gate.admit(&parts) {
+        Ok(()) => next.run(axum::extract::Request::from_parts(parts, body)).await,
+        Err(problem) => problem.into_response(),
+    };
+    let fields = response.headers_mut();
+    for (name, value) in ALWAYS {
+        // A page knows better what it needs.
+        fields.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+const ALWAYS: [(HeaderName, &str); 6] = [
+    (CACHE_CONTROL, "no-store"),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'"),
+    (X_FRAME_OPTIONS, "DENY"),
+    (REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+async fn serve_socket(socket: TcpStream, peer: SocketAddr, router: Router) {
     let mut http = http1::Builder::new();
     http.keep_alive(false);
+    let router = router.layer(Extension(api::Peer(peer)));
     // A connection that breaks is the scraper's business; one that does not read its answer would keep others out.
     let served = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(router));
     let _ = tokio::time::timeout(CONNECTION_TIME_MAX, served).await;
 }
 
-async fn show(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, OPEN_METRICS)], metrics.text())
-}
-
 #[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::sync::oneshot;
-
-    use super::*;
-
-    async fn get(address: std::net::SocketAddr, path: &str) -> String {
-        let mut socket = TcpStream::connect(address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        socket.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).await.unwrap();
-        answer
-    }
-
-    #[tokio::test]
-    async fn it_says_that_it_runs_and_what_it_does_until_it_is_stopped() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let serving = tokio::spawn(serve(listener, Metrics::new([], None), async { drop(stopped.await) }));
-        let health = get(address, "/healthz").await;
-        assert!(health.starts_with("HTTP/1.1 200 OK\r\n") && health.ends_with("\r\n\r\nok\n"), "{health}");
-        let metrics = get(address, "/metrics").await;
-        assert!(metrics.contains(&format!("\r\ncontent-type: {OPEN_METRICS}\r\n")), "{metrics}");
-        assert!(metrics.ends_with("# EOF\n"));
-        assert!(get(address, "/").await.starts_with("HTTP/1.1 404 Not Found\r\n"));
-        // One that is open meanwhile is closed with the rest.
-        let mut idle = TcpStream::connect(address).await.unwrap();
-        stop.send(()).unwrap();
-        serving.await.unwrap();
-        assert_eq!(idle.read(&mut [0]).await.unwrap_or(0), 0);
-        TcpStream::connect(address).await.unwrap_err();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nobody_keeps_others_out() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let serving = tokio::spawn(serve(listener, Metrics::new([], None), std::future::pending()));
-        let mut silent = Vec::new();
-        for _ in 0..CONNECTIONS_MAX {
-            silent.push(TcpStream::connect(address).await.unwrap());
-        }
-        assert!(get(address, "/healthz").await.ends_with("ok\n"));
-        serving.abort();
-    }
-}
+mod tests;

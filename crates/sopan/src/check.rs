@@ -100,6 +100,7 @@ fn as_text(file: &str, loaded: &Loaded) -> String {
     let places = Places::of(loaded);
     let mut parts = vec![(String::new(), &loaded.program)];
     parts.extend(loaded.upstreams.iter().map(|(name, resolved)| (format!("upstreams.{name}"), resolved)));
+    parts.extend(loaded.clients.iter().map(|(name, resolved)| (format!("clients.{name}"), resolved)));
     let row = |(from, value): &(Origin, Value)| {
         (value.setting.path(), Printable(&value.shown()).to_string(), places.origin(*from, value))
     };
@@ -128,7 +129,24 @@ fn as_text(file: &str, loaded: &Loaded) -> String {
     told
 }
 
-fn as_json(file: &str, loaded: &Loaded) -> Json {
+/// What is in force, for whoever asks while it runs; nothing where anything is wrong.
+pub(crate) fn in_force_of(file: Option<&str>, loaded: &Loaded) -> Json {
+    if loaded.serve.is_none() {
+        return Json::Null;
+    }
+    let mut told = parts(loaded);
+    told.insert("file".to_owned(), json!(file));
+    // What keys are known by is no key, but of one that somebody thought up it may be enough to guess it.
+    for client in told.get_mut("clients").and_then(Json::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        for digest in client["key_sha256"]["value"].as_array_mut().into_iter().flatten() {
+            *digest = json!(digest.as_str().unwrap_or_default().chars().take(8).chain(['…']).collect::<String>());
+        }
+    }
+    Json::Object(told)
+}
+
+/// The values of the program, and those of each upstream and client.
+fn parts(loaded: &Loaded) -> Map<String, Json> {
     let places = Places::of(loaded);
     let part = |resolved: &Resolved| {
         let entry = |(from, value): &(Origin, Value)| {
@@ -138,7 +156,19 @@ fn as_json(file: &str, loaded: &Loaded) -> Json {
         };
         Json::Object(resolved.values.iter().map(entry).collect::<Map<_, _>>())
     };
-    let upstreams: Map<_, _> = loaded.upstreams.iter().map(|(name, of)| (name.clone(), part(of))).collect();
+    let named = |named: &[(String, Resolved)]| {
+        Json::Object(named.iter().map(|(name, of)| (name.clone(), part(of))).collect::<Map<_, _>>())
+    };
+    let parts = [
+        ("settings", part(&loaded.program)),
+        ("upstreams", named(&loaded.upstreams)),
+        ("clients", named(&loaded.clients)),
+    ];
+    parts.into_iter().map(|(key, part)| (key.to_owned(), part)).collect()
+}
+
+fn as_json(file: &str, loaded: &Loaded) -> Json {
+    let places = Places::of(loaded);
     let problem = |problem: &Problem| {
         let at = match &problem.place {
             Place::File(span) => Some(places.position(span.start)),
@@ -156,8 +186,30 @@ fn as_json(file: &str, loaded: &Loaded) -> Json {
     let problems: Vec<_> = loaded.wrong.problems.iter().map(problem).collect();
     let mut told = json!({"file": file, "ok": loaded.serve.is_some(), "problems": problems});
     if loaded.serve.is_some() {
-        told["settings"] = part(&loaded.program);
-        told["upstreams"] = Json::Object(upstreams);
+        for (key, part) in parts(loaded) {
+            told[key] = part;
+        }
     }
     told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_it_runs_a_digest_is_told_only_as_far_as_it_takes_to_know_it_again() {
+        let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+        let digest = "0123456789abcdef".repeat(4);
+        let text = format!(
+            "upstreams: {{ shop: {{ url: http://a.test }} }}\nclients: {{ etl: {{ key_sha256: {digest} }} }}\n"
+        );
+        std::fs::write(file.path(), text).unwrap();
+        let path = file.path().to_str().unwrap();
+        let loaded = config::load(Some(path), &Typed::default());
+        let told = in_force_of(Some(path), &loaded);
+        assert_eq!(told["clients"]["etl"]["key_sha256"]["value"], json!(["01234567…"]));
+        assert_eq!(told["upstreams"]["shop"]["url"]["value"], "http://a.test");
+        assert!(!told.to_string().contains(&digest), "{told}");
+    }
 }

@@ -60,6 +60,15 @@ pub(crate) enum Command {
     /// Print the JSON Schema of settings files, for editors
     #[command(after_help = SCHEMA_EXAMPLE)]
     Schema,
+    /// Say what goes on in a sopan that runs
+    #[command(after_help = STATUS_EXAMPLE)]
+    Status(Status),
+    /// Show what goes on in a sopan that runs, redrawn every second
+    #[command(after_help = TOP_EXAMPLE)]
+    Top(Watch),
+    /// Make keys for those who may use the proxy
+    #[command(after_help = KEYS_EXAMPLE)]
+    Keys(Keys),
     /// Get one URL politely and write the body to standard output
     #[command(after_help = FETCH_EXAMPLE)]
     #[command(after_long_help = format!("{FETCH_EXAMPLE}\n\n{FETCH_RULES}\n\n{DURATIONS} {SIZES}"))]
@@ -90,7 +99,7 @@ const SERVE_EXAMPLE: &str = "\
 Example:
   sopan serve --upstream https://api.example.com --rate 10/s --burst 20
       then ask http://127.0.0.1:8000/orders, not https://api.example.com/orders,
-      and see http://127.0.0.1:8001/metrics for what goes on";
+      and see `sopan top`, or http://127.0.0.1:8001/state, for what goes on";
 
 const SIGNALS: &str = "\
 SIGTERM and SIGINT let what has begun finish (--drain) and end with 0; a second one ends at once. A wrong flag or \
@@ -115,16 +124,44 @@ What --format json prints, to standard output in any case:
        \"line\": 12, \"column\": 15, \"message\": \"…\", \"help\": \"…\"}],
     \"settings\": {\"listen\": {\"value\": \"127.0.0.1:8000\", \"from\": \"default\"}, …},
     \"upstreams\": {
-      \"shop\": {\"retry.jitter\": {\"value\": \"0\", \"from\": \"sopan.yaml:12\"}, …}}
+      \"shop\": {\"retry.jitter\": {\"value\": \"0\", \"from\": \"sopan.yaml:12\"}, …}},
+    \"clients\": {
+      \"etl\": {\"weight\": {\"value\": \"2\", \"from\": \"sopan.yaml:20\"}, …}}
   }
-line, column and help are null where there is none. settings and upstreams are there \
+line, column and help are null where there is none. settings, upstreams and clients are there \
 only if the file can be used, and a value is a text as it was written, or a list of them.";
+
+const STATUS_EXAMPLE: &str = "\
+Example:
+  sopan status
+      a line for each API: what is allowed and used, who waits and how long,
+      pauses, the breaker, and what the cache saves
+
+Where the admin port wants a secret, SOPAN_ADMIN_TOKEN holds it. Exit codes: 0 it is told, 75 no sopan answers, 76 it does \
+not let you ask.";
+
+const TOP_EXAMPLE: &str = "\
+Example:
+  sopan top
+      q quits, up and down choose the API that is shown more closely
+
+Where the admin port wants a secret, SOPAN_ADMIN_TOKEN holds it.";
 
 const SCHEMA_EXAMPLE: &str = "\
 Example:
   sopan schema > sopan.schema.json
       then begin sopan.yaml with this line, for editors that know it:
       # yaml-language-server: $schema=sopan.schema.json";
+
+const KEYS_EXAMPLE: &str = "\
+Example:
+  sopan keys new etl";
+
+const KEYS_NEW_EXAMPLE: &str = "\
+Example:
+  sopan keys new etl
+      a key for whoever runs `etl`, and the lines for the settings file;
+      it is kept nowhere, so it cannot be shown again";
 
 const FETCH_EXAMPLE: &str = "\
 Example:
@@ -216,6 +253,49 @@ pub(crate) struct Check {
     /// The settings file
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
+    /// What is printed: for people, or one JSON object
+    #[arg(long, value_name = "text|json", default_value = "text")]
+    pub(crate) format: String,
+}
+
+/// Flags of `sopan top`, and of `sopan status`.
+#[derive(Args)]
+pub(crate) struct Watch {
+    /// The admin port of the sopan that is asked
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8001")]
+    pub(crate) admin: String,
+}
+
+/// Flags of `sopan status`.
+#[derive(Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) watch: Watch,
+    /// Print all that is known as one JSON object, as /state tells it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Commands of `sopan keys`.
+#[derive(Args)]
+pub(crate) struct Keys {
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key, print it once, and with it the line for the settings file
+    #[command(after_help = KEYS_NEW_EXAMPLE)]
+    New(KeysNew),
+}
+
+/// Flags of `sopan keys new`.
+#[derive(Args)]
+pub(crate) struct KeysNew {
+    /// Whose key it is, as logs and metrics will say
+    #[arg(value_name = "NAME", default_value = "my-client")]
+    pub(crate) name: String,
     /// What is printed: for people, or one JSON object
     #[arg(long, value_name = "text|json", default_value = "text")]
     pub(crate) format: String,
@@ -464,6 +544,10 @@ mod tests {
             CHECK_JSON,
             EXAMPLE_EXAMPLE,
             SCHEMA_EXAMPLE,
+            STATUS_EXAMPLE,
+            TOP_EXAMPLE,
+            KEYS_EXAMPLE,
+            KEYS_NEW_EXAMPLE,
             FETCH_EXAMPLE,
             FETCH_RULES,
             EXPLAIN_EXAMPLE,

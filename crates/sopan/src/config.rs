@@ -14,6 +14,7 @@ mod fake;
 mod fetch;
 mod file;
 mod flags;
+mod keys;
 mod layer;
 mod problem;
 mod read;
@@ -25,6 +26,7 @@ mod setting;
 mod table;
 mod traces;
 mod tree;
+mod watch;
 
 pub(crate) use demo::{Demo, demo, demo_api, demo_proxy};
 pub(crate) use example::example;
@@ -32,15 +34,17 @@ pub(crate) use explain::{Body, Explain, explain};
 pub(crate) use fake::{Fake, fake};
 pub(crate) use fetch::{Fetch, fetch};
 pub(crate) use flags::Typed;
+pub(crate) use keys::{KEY_BEGINS, NewKey, new_key};
 pub(crate) use layer::{Origin, Value};
-pub(crate) use problem::{Place, Problem, Wrong};
+pub(crate) use problem::{Place, Problem, Warned, Wrong};
 pub(crate) use resolve::Resolved;
 pub(crate) use route::Route;
 pub(crate) use schema::schema;
-pub(crate) use serve::{ClientBy, Loaded, Serve, Served, Store, load, serve};
+pub(crate) use serve::{Client, ClientBy, Clients, Loaded, Serve, Served, Store, load, serve, settled};
 pub(crate) use setting::{Kind, Rank, Section, Setting};
 pub(crate) use table::{GROUPS, settings};
 pub(crate) use traces::Traces;
+pub(crate) use watch::{AdminPort, Watch, watch};
 
 /// How lines of the log, and what is told on standard output, are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

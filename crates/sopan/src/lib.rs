@@ -7,6 +7,9 @@
 //! | `check` | is a settings file right, and what does it say? |
 //! | `serve` | who connects, and what becomes of their requests? |
 //! | `admin` | what is going on? |
+//! | `ask` | what does a sopan that runs say of itself? |
+//! | `status`, `top` | how is that shown, once and all the time? |
+//! | `keys` | what does a key look like, and by what is it known? |
 //! | `fetch` | what does this one URL say? |
 //! | `explain` | what would be done with such an answer? |
 //! | `fake` | how does it behave against a rate-limited API? |
@@ -19,6 +22,7 @@
 //! The program itself is a line around [`run`], which other code can start in process too, as the fuzz targets do.
 
 mod admin;
+mod ask;
 mod check;
 mod cli;
 mod config;
@@ -26,9 +30,12 @@ mod demo;
 mod explain;
 mod fake;
 mod fetch;
+mod keys;
 mod log;
 mod man;
 mod serve;
+mod status;
+mod top;
 mod traces;
 mod version;
 
@@ -60,6 +67,9 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
         cli::Command::Check(typed) => check(&typed),
         cli::Command::Example => told(print(config::example().as_bytes())),
         cli::Command::Schema => told(print(config::schema().as_bytes())),
+        cli::Command::Status(typed) => status(&typed),
+        cli::Command::Top(typed) => top(&typed),
+        cli::Command::Keys(cli::Keys { command: cli::KeysCommand::New(typed) }) => new_key(&typed),
         cli::Command::Fetch(typed) => fetch(&typed),
         cli::Command::Explain(typed) => explain(&typed),
         cli::Command::FakeApi(typed) => fake(&typed),
@@ -79,7 +89,9 @@ fn demo(typed: &cli::Demo) -> Result<(), u8> {
 
 /// Answers with an exit code where it does not succeed. The proxy fails only before it has started.
 fn serve(typed: &cli::Serve) -> Result<(), u8> {
-    let settings = config::serve(typed.config.as_deref(), &typed.settings).map_err(|wrong| refuse(&wrong))?;
+    let loaded = config::load(typed.config.as_deref(), &typed.settings);
+    let in_force = check::in_force_of(typed.config.as_deref(), &loaded);
+    let settings = config::settled(loaded).map_err(|wrong| refuse(&wrong))?;
     let format = settings.log;
     let names = || settings.upstreams.iter().map(|served| served.name.as_str());
     let log = log::start(log::Form::new(format, names())).map_err(|error| {
@@ -87,8 +99,9 @@ fn serve(typed: &cli::Serve) -> Result<(), u8> {
         WRONG_SETTINGS
     })?;
     let access_log = settings.access_log.then(|| log.access());
-    let metrics = admin::Metrics::new(names().map(str::to_owned), access_log);
-    serve::run(settings, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
+    let clients = settings.clients.iter().flat_map(|clients| &clients.clients).map(|client| client.name.clone());
+    let metrics = admin::Metrics::with_clients(names().map(str::to_owned), clients, access_log);
+    serve::run(settings, in_force, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
 }
 
 /// Tells what is wrong on standard error, and what is in force on standard output.
@@ -99,6 +112,28 @@ fn check(typed: &cli::Check) -> Result<(), u8> {
     }
     self::told(print(told.out.as_bytes()))?;
     if told.is_right { Ok(()) } else { Err(WRONG_SETTINGS) }
+}
+
+fn status(typed: &cli::Status) -> Result<(), u8> {
+    let settings = config::watch(&typed.watch, typed.json).map_err(|wrong| refuse(&wrong))?;
+    let told = status::run(&settings).map_err(|unknown| {
+        let code = match unknown {
+            ask::Unknown::Away { .. } => TRANSIENT,
+            ask::Unknown::Refused { .. } => PERMANENT,
+        };
+        complain(config::Format::Text, &unknown, code)
+    })?;
+    self::told(print(told.as_bytes()))
+}
+
+fn top(typed: &cli::Watch) -> Result<(), u8> {
+    let settings = config::watch(typed, false).map_err(|wrong| refuse(&wrong))?;
+    told(top::run(&settings, config::wants_colours(&io::stdout())))
+}
+
+fn new_key(typed: &cli::KeysNew) -> Result<(), u8> {
+    let settings = config::new_key(typed).map_err(|wrong| refuse(&wrong))?;
+    told(keys::new(&settings).and_then(|text| print(text.as_bytes())))
 }
 
 fn fetch(typed: &cli::Fetch) -> Result<(), u8> {

@@ -24,7 +24,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 pub(crate) use access::AccessLog;
 use queue::{Queue, Writing};
-use stamp::Stamp;
+pub(crate) use stamp::Stamp;
 
 use crate::config::{self, Format};
 

@@ -55,16 +55,18 @@ pub(crate) fn write_pages(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The page of the program, and those of its commands.
+/// The page of the program, those of its commands, and those of theirs.
 fn pages() -> Vec<Man> {
     let program = program();
-    let commands: Vec<_> = program.get_subcommands().map(|command| page(command.clone())).collect();
-    [page(program)].into_iter().chain(commands).collect()
+    let commands = program.get_subcommands().flat_map(|command| [command].into_iter().chain(command.get_subcommands()));
+    let pages: Vec<_> = commands.map(|command| page(command.clone())).collect();
+    [page(program)].into_iter().chain(pages).collect()
 }
 
 /// The definition of the command line, complete with the names of its commands. `help` has no page: it shows others'.
 fn program() -> Command {
-    let mut program = Cli::command().disable_help_subcommand(true).long_version(version::short());
+    let program = Cli::command().mut_subcommands(|command| command.disable_help_subcommand(true));
+    let mut program = program.disable_help_subcommand(true).long_version(version::short());
     program.build();
     program
 }
@@ -95,17 +97,20 @@ mod tests {
         let pages = pages();
         let named = |name: &str| pages.iter().find(|page| page.get_filename() == name).map(text).unwrap_or_default();
         let program = program();
-        let commands: Vec<_> = program.get_subcommands().collect();
+        let mut commands: Vec<_> = program.get_subcommands().map(|command| ("sopan", command)).collect();
+        commands
+            .extend(program.find_subcommand("keys").unwrap().get_subcommands().map(|command| ("sopan keys", command)));
         assert_eq!(pages.len(), commands.len() + 1);
-        for command in commands {
-            let (name, page) = (command.get_name(), named(&format!("sopan-{}.1", command.get_name())));
+        for (of, command) in commands {
+            let name = format!("{of} {}", command.get_name());
+            let page = named(&format!("{}.1", name.replace(' ', "-")));
             assert_eq!((page.matches(".SH EXAMPLES").count(), page.matches("EXTRA").count()), (1, 0), "{name}: {page}");
-            assert!(page.starts_with(".ie") && page.contains(&format!("fBsopan {name}fR")), "{name}: {page}");
+            assert!(page.starts_with(".ie") && page.contains(&format!("fB{name}fR")), "{name}: {page}");
             for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
                 assert!(page.contains(&format!("fB--{flag}fR")), "--{flag} is missing in {name}: {page}");
             }
-            let main = named("sopan.1");
-            assert!(main.contains(&format!("sopan-{name}(1)")), "{name}: {main}");
+            let main = named(&format!("{}.1", of.replace(' ', "-")));
+            assert!(main.contains(&format!("{}(1)", name.replace(' ', "-"))), "{name}: {main}");
         }
     }
 

@@ -6,6 +6,7 @@
 //! by the engine.
 
 mod answer;
+mod auth;
 mod client;
 mod connection;
 mod drain;
@@ -22,14 +23,16 @@ mod workers;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, anyhow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::Value as Json;
+use sopan_core::policy::ClientLimits;
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::exchange::Nowhere;
-use sopan_engine::{Cache, CacheSettings, DiskSettings, Settings, StateFile, Surroundings, Upstream};
+use sopan_engine::{Cache, CacheSettings, DiskSettings, DiskUsage, Settings, StateFile, Surroundings, Upstream};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
@@ -37,9 +40,15 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::log::Counted;
 use crate::traces::Traces;
 use crate::{admin, config, version};
+pub(crate) use client::Clients;
+pub(crate) use client::number_of;
+#[cfg(test)]
+pub(crate) use client::of_key;
 use connection::Door;
-use drain::{Drain, Signals};
-use in_force::{InForce, limits_of};
+pub(crate) use drain::Drain;
+use drain::Signals;
+use in_force::{InForce, in_order, limits_of};
+pub(crate) use route::Routes;
 use workers::Workers;
 
 /// Connections that the kernel may hold for us before they are accepted.
@@ -47,14 +56,14 @@ const BACKLOG: u32 = 4096;
 /// When no connection can be accepted, the next attempt comes after this.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// Runs the proxy until it is told to end, and has drained.
+/// Runs the proxy until it is told to end, and has drained. `told` is what the admin side says of the settings.
 ///
 /// # Errors
 /// A port cannot be listened on, or an upstream cannot be set up; nothing was started then.
-pub(crate) fn run(settings: config::Serve, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
+pub(crate) fn run(settings: config::Serve, told: Json, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
     block_on(async {
         let signals = Signals::of_process().context("signals cannot be listened to")?;
-        serve(settings, metrics, signals, |_| ()).await
+        serve(settings, told, metrics, signals, |_| ()).await
     })
 }
 
@@ -69,7 +78,7 @@ pub(crate) fn run_within(
     owner: mpsc::Receiver<Infallible>,
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
-    block_on(serve(settings, metrics, Signals::Owner(owner), listening))
+    block_on(serve(settings, Json::Null, metrics, Signals::Owner(owner), listening))
 }
 
 fn block_on(serving: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
@@ -79,10 +88,14 @@ fn block_on(serving: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result
 
 async fn serve(
     mut settings: config::Serve,
+    told: Json,
     metrics: Arc<admin::Metrics>,
     mut signals: Signals,
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
+    for config::Warned { setting, place, line } in &settings.warnings {
+        tracing::warn!(setting, place, "{line}");
+    }
     raise_open_files();
     outlive_full_files().context("signals cannot be listened to")?;
     let listener = bind(settings.listen).map_err(|error| cannot_listen("--listen", settings.listen, &error))?;
@@ -90,18 +103,28 @@ async fn serve(
     let admin = admin.transpose()?;
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
+    let (began, started) = (clock.now(), SystemTime::now());
+    // Nobody remembers what nobody can ask for.
+    let recent = admin.is_some().then(Arc::<admin::Recent>::default);
+    let beside = |observer, upstream| match &recent {
+        Some(recent) => recent.beside(observer, upstream),
+        None => observer,
+    };
     let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
     let cache = open_cache(&settings)?;
     let sampler = settings.traces.as_ref().map(|traces| traces.sampler);
+    // Before anything is changed.
+    let found = cache.as_ref().and_then(|cache| cache.usage().disk);
+    cache.iter().for_each(|cache| metrics.watch_cache(cache));
     let (mut upstreams, mut backgrounds) = (Vec::new(), Vec::new());
     for (number, served) in settings.upstreams.iter().enumerate() {
         // Under the same name there may have been another API.
         let who = format!("{} {}", served.name, served.settings.target);
         let known = state.as_ref().map(|state| state.upstream(&who));
-        let observer = metrics.observer(number);
+        let observer = beside(metrics.observer(number), Some(number));
         let around =
             Surroundings { clock, observer, state: known, cache: cache.clone(), sampler, ..Surroundings::default() };
-        let (upstream, background) = Upstream::start(settings_of(served, &settings.upstreams), around)
+        let (upstream, background) = Upstream::start(settings_of(number, &settings), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
         metrics.watch(number, Arc::downgrade(&upstream), limits_of(served));
         upstreams.push(upstream);
@@ -118,19 +141,37 @@ async fn serve(
     }
     let drain = Arc::<Drain>::default();
     let address = listener.local_addr()?;
-    tell(&settings, address, &upstreams);
+    tell(&settings, address, found, &upstreams);
     listening(address);
-    let nowhere = Nowhere::new(clock, metrics.none()).recorded(sampler);
-    let door = Arc::new(Door::new(&settings, upstreams.clone(), nowhere, clock, Arc::clone(&drain)));
-    if let Some(admin) = admin {
-        let end = drain.over();
-        tokio::spawn(admin::serve(admin, metrics, end));
+    let nowhere = Nowhere::new(clock, beside(metrics.none(), None)).recorded(sampler);
+    let clients = Arc::new(Clients::new(&settings));
+    let door =
+        Arc::new(Door::new(&settings, upstreams.clone(), Arc::clone(&clients), nowhere, clock, Arc::clone(&drain)));
+    let places = Arc::new(Semaphore::new(settings.max_connections));
+    if let (Some(admin), Some(recent)) = (admin, recent) {
+        let scene = admin::Scene {
+            gate: admin::Gate::new(&settings.hosts.names, settings.admin_token.take()),
+            metrics,
+            recent,
+            clients,
+            upstreams: settings.upstreams.iter().zip(&upstreams).map(behind).collect(),
+            routes: Routes::new(settings.upstreams.iter().map(|served| &served.route)),
+            cache: cache.clone(),
+            places: Arc::clone(&places),
+            max_connections: settings.max_connections,
+            drain: Arc::clone(&drain),
+            settings: told,
+            clock,
+            began,
+            started,
+        };
+        tokio::spawn(admin::serve(admin, Arc::new(scene), drain.over()));
     }
 
-    let places = Arc::new(Semaphore::new(settings.max_connections));
     tokio::select! {
         () = accept(&listener, &workers, &door, &places) => {}
         () = signals.next() => {}
+        () = drain.asked() => {}
     }
     accept_rest(listener, &workers, &door, &places);
     // The listener is closed; new connections are refused from here on.
@@ -144,6 +185,16 @@ async fn serve(
     // Here the state goes to the disk.
     drop(state);
     Ok(())
+}
+
+/// An upstream as the admin side knows it.
+fn behind((served, upstream): (&config::Served, &Arc<Upstream>)) -> admin::Behind {
+    admin::Behind {
+        upstream: Arc::clone(upstream),
+        route: served.route.clone(),
+        limits: in_order(served).cloned().collect(),
+        has_cache: served.settings.cache.as_ref().is_some_and(|policy| policy.on),
+    }
 }
 
 /// Where answers are stored, if those of any upstream are.
@@ -171,21 +222,48 @@ fn outlive_full_files() -> std::io::Result<()> {
     signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
-/// An upstream's settings, and what is known of it at the door, beside `all` that are there.
-fn settings_of(served: &config::Served, all: &[config::Served]) -> Settings {
+/// The settings of the upstream of this number, and what is known of it at the door: what leads to others, and what clients
+/// keep to that may ask it.
+fn settings_of(number: usize, all: &config::Serve) -> Settings {
+    let served = &all.upstreams[number];
     let (name, mount) = (served.name.clone(), served.route.mount().to_owned());
-    let elsewhere = served.route.taken_by(all.iter().map(|other| &other.route));
-    Settings { name, mount, elsewhere, ..served.settings.clone() }
+    let elsewhere = served.route.taken_by(all.upstreams.iter().map(|other| &other.route));
+    let mut settings = Settings { name, mount, elsewhere, ..served.settings.clone() };
+    let clients = all.clients.iter().flat_map(|clients| &clients.clients).enumerate();
+    let limited = clients.filter(|(_, client)| {
+        let upstreams = client.access.upstreams.as_ref();
+        !client.limits.is_empty() && upstreams.is_none_or(|upstreams| upstreams.contains(&number))
+    });
+    settings.lane.clients = limited
+        .map(|(key, client)| ClientLimits {
+            client: client::of_key(key),
+            name: client.name.clone(),
+            limits: client.limits.clone(),
+        })
+        .collect();
+    settings
 }
 
 /// The first lines of the log.
-fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstream>]) {
+fn tell(settings: &config::Serve, listening: SocketAddr, found: Option<DiskUsage>, upstreams: &[Arc<Upstream>]) {
     let listen = format!("http://{listening}");
     let admin = settings.admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{admin}"));
     let is_cached = settings.upstreams.iter().any(|served| served.settings.cache.is_some());
     let store = is_cached.then(|| settings.store.to_string());
     let cache = store.as_ref().map_or_else(String::new, |store| format!("; cache {store}"));
-    tracing::info!(listen, admin, store, version = version::short(), "listening on {listen}; admin {admin}{cache}");
+    let (stored, stored_bytes) = found.map(|found| (found.answers, found.bytes)).unzip();
+    let there = found.map_or_else(String::new, |found| {
+        format!(", which has {} ({})", Counted(found.answers, "answer"), Counted(found.bytes, "byte"))
+    });
+    tracing::info!(
+        listen,
+        admin,
+        store,
+        stored,
+        stored_bytes,
+        version = version::short(),
+        "listening on {listen}; admin {admin}{cache}{there}"
+    );
     if let Some(config::Traces { to, .. }) = &settings.traces {
         let to = format!("{}{}", to.target, to.path);
         tracing::info!(otlp = to, "traces go to {to}");
@@ -193,6 +271,34 @@ fn tell(settings: &config::Serve, listening: SocketAddr, upstreams: &[Arc<Upstre
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();
+        tell_of_credential(served);
+    }
+    if let Some(clients) = &settings.clients {
+        tell_of_clients(clients);
+    }
+}
+
+/// A key that others can read on the way is worth a line of its own, whoever wrote the settings.
+fn tell_of_credential(served: &config::Served) {
+    let config::Served { name, settings, .. } = served;
+    if settings.credential.is_some() && !settings.target.is_confidential() {
+        let url = settings.target.to_string();
+        tracing::warn!(
+            upstream = name,
+            url,
+            "the credential for {name} goes to {url} over plain http, and whoever is on the way can read it"
+        );
+    }
+}
+
+/// Who may ask. What their keys are good for is told by `check`.
+fn tell_of_clients(config::Clients { fields, clients }: &config::Clients) {
+    let count = Counted(clients.len() as u64, "client");
+    tracing::info!(clients = clients.len(), "requests need a key, which {count} may have, as {fields}");
+    for config::Client { name, weight, limits, .. } in clients {
+        let limits: Vec<_> = limits.iter().map(ToString::to_string).collect();
+        let limits = if limits.is_empty() { "those of the upstream".to_owned() } else { limits.join(", ") };
+        tracing::info!(client = name, weight, limits, "client {name}: weight {weight}; limits {limits}");
     }
 }
 

@@ -174,6 +174,17 @@ impl DayCount {
         }
     }
 
+    /// The most turns of which the last is predicted to leave by `at`.
+    pub(super) fn count_until(&self, at: Instant, now: Instant) -> u64 {
+        let opens = self.opens_after(1);
+        if at < opens {
+            let is_open = at >= self.open;
+            return if is_open { self.free(now).max(self.left(self.today)) } else { self.free(now) };
+        }
+        let days = at.since(opens).as_secs() / DAY.as_secs() + 1;
+        self.left(self.today).saturating_add(self.count.saturating_mul(days))
+    }
+
     /// What can be taken at `now`: what is left of the present day, and near a boundary of both.
     pub(super) fn free(&self, now: Instant) -> u64 {
         let mut free = self.left(self.today);
@@ -228,6 +239,18 @@ impl DayCount {
 
     pub(super) fn set_reserved(&mut self, reserved: u64) {
         self.reserved = reserved;
+    }
+
+    /// When all of it is free if nothing more leaves.
+    pub(super) fn full_at(&self, now: Instant) -> Instant {
+        let is_full = self.free(now) == self.count;
+        if is_full { now } else { self.opens_after(1).max(now) }
+    }
+
+    /// How long it lasts if so many leave in every second from now on; none if it lasts until the day is over.
+    pub(super) fn lasts(&self, per_s: f64, now: Instant) -> Option<Duration> {
+        let gone_in = Duration::try_from_secs_f64(self.free(now) as f64 / per_s).ok()?;
+        (now.after(gone_in) < self.opens_after(1)).then_some(gone_in)
     }
 
     pub(super) fn fill(&self, now: Instant) -> Fill {

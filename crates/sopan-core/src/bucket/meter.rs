@@ -18,6 +18,9 @@ pub(super) struct RateMeter {
     /// Tokens when full.
     b: u64,
     tat: u128,
+    /// What `tat` would be if there were no hold, while there is one: a hold that is ended early must not leave more behind
+    /// than there would have been.
+    unheld: Option<u128>,
     reserved: u64,
 }
 
@@ -36,7 +39,7 @@ impl RateMeter {
             1 => 1,
             burst => burst.saturating_sub(headroom).max(1),
         };
-        Self { n, p, b: u64::from(b), tat: 0, reserved: 0 }
+        Self { n, p, b: u64::from(b), tat: 0, unheld: None, reserved: 0 }
     }
 
     pub(super) fn room(&self, cost: u32, now: Instant) -> Room {
@@ -62,10 +65,16 @@ impl RateMeter {
     pub(super) fn charge(&mut self, cost: u32, at: Instant) {
         self.give_back(cost);
         let at = self.units(at);
+        self.tat = self.spent(self.tat, cost, at);
+        self.unheld = self.unheld.map(|tat| self.spent(tat, cost, at));
+    }
+
+    /// What becomes of `tat` when `cost` leaves at `at`.
+    fn spent(&self, tat: u128, cost: u32, at: u128) -> u128 {
         // Within a nanosecond above `tat` is the rounding of an instant that was due, not lateness: counting it would make
         // every turn of a schedule a little later than the last.
-        let start = if at < self.tat.saturating_add(self.n) { self.tat } else { at };
-        self.tat = start.saturating_add(u128::from(cost) * self.p);
+        let start = if at < tat.saturating_add(self.n) { tat } else { at };
+        start.saturating_add(u128::from(cost) * self.p)
     }
 
     pub(super) fn give_back(&mut self, cost: u32) {
@@ -86,14 +95,40 @@ impl RateMeter {
         self.instant(due)
     }
 
+    /// The most tokens of which the last is predicted to leave by `at`.
+    pub(super) fn count_until(&self, at: Instant, now: Instant) -> u64 {
+        let (at, full) = (self.units(at), self.tat.max(self.units(now)));
+        let more = match at.checked_sub(full) {
+            Some(more) => u128::from(self.b) + more / self.p,
+            None => u128::from(self.b).saturating_sub(self.tat.saturating_sub(at).div_ceil(self.p)),
+        };
+        u64::try_from(more.saturating_sub(u128::from(self.reserved))).unwrap_or(u64::MAX)
+    }
+
     pub(super) fn hold_until(&mut self, end: Instant) {
         let one_token = self.units(end).saturating_add(self.slack(1));
+        self.unheld.get_or_insert(self.tat);
         self.tat = self.tat.max(one_token);
     }
 
+    /// The hold has come to its end.
+    pub(super) fn hold_over(&mut self) {
+        self.unheld = None;
+    }
+
+    /// The hold ends before its time, and leaves one token behind, or less where there would not be one without it.
+    pub(super) fn release(&mut self, now: Instant) {
+        if let Some(tat) = self.unheld.take() {
+            self.tat = tat.max(self.units(now).saturating_add(self.slack(1)));
+        }
+    }
+
     pub(super) fn take_over(&mut self, old: &Self, now: Instant) {
-        let missing = old.tat.saturating_sub(old.units(now));
-        self.tat = self.units(now).saturating_add(mul_div_up(missing, self.p, old.p));
+        let carried = |tat: u128| {
+            let missing = tat.saturating_sub(old.units(now));
+            self.units(now).saturating_add(mul_div_up(missing, self.p, old.p))
+        };
+        (self.tat, self.unheld) = (carried(old.tat), old.unheld.map(carried));
     }
 
     pub(super) fn reserved(&self) -> u64 {
@@ -107,6 +142,11 @@ impl RateMeter {
     pub(super) fn fill(&self, now: Instant) -> Fill {
         let missing = self.tat.saturating_sub(self.units(now)) as f64 / self.p as f64 + self.reserved as f64;
         Fill { tokens: self.b as f64 - missing, capacity: self.b as f64 }
+    }
+
+    /// When all of it is there if nothing more leaves; what is reserved counts as gone.
+    pub(super) fn full_at(&self) -> Instant {
+        self.instant(self.tat.saturating_add(u128::from(self.reserved) * self.p))
     }
 
     fn units(&self, at: Instant) -> u128 {

@@ -5,7 +5,7 @@
 //! and is not told of counts as gone, so a crash costs a group at most, and what was under way.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::day::DayCount;
 use super::ring::{GROUPS, QuotaRing};
@@ -86,6 +86,13 @@ impl QuotaCount {
         }
     }
 
+    pub(super) fn count_until(&self, at: Instant, now: Instant) -> u64 {
+        match &self.kind {
+            Kind::Sliding(ring) => ring.count_until(at, now),
+            Kind::Calendar(days) => days.count_until(at, now),
+        }
+    }
+
     pub(super) fn reserved(&self) -> u64 {
         match &self.kind {
             Kind::Sliding(ring) => ring.reserved(),
@@ -104,6 +111,20 @@ impl QuotaCount {
         match &self.kind {
             Kind::Sliding(ring) => ring.fill(now),
             Kind::Calendar(days) => days.fill(now),
+        }
+    }
+
+    pub(super) fn full_at(&self, now: Instant) -> Instant {
+        match &self.kind {
+            Kind::Sliding(ring) => ring.full_at(now),
+            Kind::Calendar(days) => days.full_at(now),
+        }
+    }
+
+    pub(super) fn lasts(&self, per_s: f64, now: Instant) -> Option<Duration> {
+        match &self.kind {
+            Kind::Sliding(ring) => ring.lasts(per_s, now),
+            Kind::Calendar(days) => days.lasts(per_s, now),
         }
     }
 
@@ -192,7 +213,7 @@ impl QuotaCount {
         let gone = match (&mut self.kind, note) {
             (Kind::Sliding(ring), Note::Sliding { limit, left, may }) if *limit == on_file.limit => {
                 ring.restore(left, now);
-                ring.restore(&[Left { ago: std::time::Duration::ZERO, turns: *may }], now);
+                ring.restore(&[Left { ago: Duration::ZERO, turns: *may }], now);
                 *may
             }
             (Kind::Calendar(count), Note::Calendar { limit, days, today, may }) if *limit == on_file.limit => {

@@ -110,10 +110,21 @@ impl QuotaRing {
         let rounds = (excess - 1) / self.count;
         let oldest = excess - rounds * self.count;
         // Those that are only reserved will be written about now.
-        let first =
-            if oldest > self.used { now.after(self.span) } else { self.oldest_leave(oldest + self.expired(now)) };
+        let first = if oldest > self.used_at(now) {
+            now.after(self.span)
+        } else {
+            self.oldest_leave(oldest + self.expired(now))
+        };
         let more = u32::try_from(rounds).ok().and_then(|r| self.span.checked_mul(r)).unwrap_or(Duration::MAX);
         first.after(more)
+    }
+
+    /// The most turns of which the last is predicted to leave by `at`: those for which there is room then, and N more for
+    /// every span that goes by before.
+    pub(super) fn count_until(&self, at: Instant, now: Instant) -> u64 {
+        let spans = u32::try_from(at.since(now).as_nanos() / self.span.as_nanos().max(1)).unwrap_or(u32::MAX);
+        let rest = at.before(self.span.saturating_mul(spans));
+        self.free(rest).saturating_add(self.count.saturating_mul(u64::from(spans)))
     }
 
     fn used_at(&self, now: Instant) -> u64 {
@@ -173,6 +184,34 @@ impl QuotaRing {
 
     pub(super) fn set_reserved(&mut self, reserved: u64) {
         self.reserved = reserved;
+    }
+
+    /// When all of it is free if nothing more leaves; what is reserved counts as gone now.
+    pub(super) fn full_at(&self, now: Instant) -> Instant {
+        if self.reserved > 0 {
+            return now.after(self.span);
+        }
+        self.groups.back().map_or(now, |last| last.leaves.max(now))
+    }
+
+    /// How long it lasts if so many leave in every second from now on; none if it lasts for good.
+    pub(super) fn lasts(&self, per_s: f64, now: Instant) -> Option<Duration> {
+        // What leaves now is back after a span, so if it lasts that long it lasts; whoever uses just what there is has no need
+        // to hear of the margin.
+        let span = self.span.saturating_sub(SPAN_MARGIN_MAX);
+        let until = |count: u64| Duration::try_from_secs_f64(count as f64 / per_s).ok().filter(|t| *t < span);
+        let mut there = self.free(now);
+        let mut still_used = self.groups.iter().filter(|group| group.leaves > now).peekable();
+        loop {
+            let gone_in = until(there)?;
+            let before = there;
+            while let Some(group) = still_used.next_if(|group| group.leaves <= now.after(gone_in)) {
+                there += group.turns;
+            }
+            if there == before {
+                return Some(gone_in);
+            }
+        }
     }
 
     #[cfg(test)]

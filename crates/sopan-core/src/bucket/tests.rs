@@ -210,6 +210,78 @@ fn a_hold_leaves_exactly_one_token_at_its_end() {
 }
 
 #[test]
+fn a_hold_that_is_ended_early_leaves_one_token_or_what_there_would_have_been_without_it() {
+    for (spent, released, expected) in [
+        // All were there: one is left.
+        (0, 2_000, [2_000, 2_100]),
+        // None was there, and none has come since.
+        (20, 0, [100, 200]),
+        (20, 50, [100, 200]),
+        (20, 100, [100, 200]),
+        // Many have come since: one is left.
+        (20, 1_500, [1_500, 1_600]),
+    ] {
+        let mut bucket = bucket(&["10/s burst 20"]);
+        greedy(&mut bucket, at(0), spent);
+        bucket.hold_until(at(60 * S));
+        bucket.hold_until(at(600 * S));
+        bucket.release(at(released * MS));
+        let left = greedy(&mut bucket, at(released * MS), 2);
+        assert_eq!(left, expected.map(|ms| ms * MS), "{spent} spent, released at {released} ms");
+    }
+    // What was on its way when the hold came is spent all the same.
+    let mut bucket = bucket(&["10/s"]);
+    assert!(matches!(bucket.take(1, at(0)), Take::Taken { .. }));
+    bucket.hold_until(at(60 * S));
+    bucket.charge(1, None, at(0));
+    bucket.release(at(20 * MS));
+    assert_eq!(greedy(&mut bucket, at(20 * MS), 1), [100 * MS]);
+    // One that is over is nothing to come back to.
+    bucket.hold_until(at(S));
+    bucket.hold_over();
+    bucket.release(at(2 * S));
+    assert_eq!(greedy(&mut bucket, at(2 * S), 2), [2 * S, 2 * S + 100 * MS]);
+}
+
+#[test]
+fn how_long_until_a_limit_is_full_and_a_quota_used_up() {
+    let mut limited = bucket(&["10/s burst 5", "10 per 100s"]);
+    let full_in = |bucket: &Bucket, now| bucket.full_in(at(now)).map(|t| t.as_millis()).collect::<Vec<_>>();
+    assert_eq!(full_in(&limited, 0), [0, 0]);
+    greedy(&mut limited, at(0), 5);
+    assert!(matches!(limited.take(1, at(S)), Take::Taken { .. }));
+    // What is reserved counts as gone.
+    assert_eq!(full_in(&limited, S), [0, 100_100]);
+    limited.charge(1, None, at(S));
+    assert_eq!(full_in(&limited, S), [100, 100_100]);
+    // 6 of 10 are gone: 5 come back at 100.1 s, 1 at 101.1 s.
+    for (per_s, now, expected) in [
+        (0.0, 1, None),
+        (4.0, 1, Some(1_000)),
+        (0.1, 1, Some(40_000)),
+        // Five are back before the four are gone; then all that leaves comes back after a span.
+        (0.04, 1, None),
+        (0.1, 70, None),
+        (0.2, 90, Some(50_000)),
+        (1_000.0, 200, Some(10)),
+    ] {
+        let lasts = limited.lasts(per_s, at(now * S)).map(|t| t.as_millis());
+        assert_eq!(lasts, expected, "{per_s} a second from {now} s on");
+    }
+    // A day ends.
+    let mut daily = bucket(&["1000 per day at 00:00 UTC"]);
+    let noon = SystemTime::UNIX_EPOCH + Duration::from_secs(43_200);
+    daily.set_calendar(at(0), noon);
+    assert_eq!(full_in(&daily, 0), [0]);
+    greedy(&mut daily, at(0), 500);
+    assert_eq!(full_in(&daily, 0), [43_200_100]);
+    for (per_s, expected) in [(1.0, Some(500_000)), (0.0125, Some(40_000_000)), (0.01, None), (0.0, None)] {
+        assert_eq!(daily.lasts(per_s, at(0)).map(|t| t.as_millis()), expected, "{per_s} a second");
+    }
+    assert_eq!(bucket(&["10/s"]).lasts(100.0, at(0)), None);
+}
+
+#[test]
 fn a_changed_limit_keeps_what_is_used_of_it() {
     for (old, used, new, expected) in [
         ("10/s burst 10", 10, "100/s burst 10", [10 * MS, 20 * MS]),
@@ -341,5 +413,46 @@ proptest! {
         for limit in &limits {
             prop_assert_eq!(keeps(limit, &written), Ok(()));
         }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Pass(u64),
+    Take(u32),
+    Write,
+    GiveBack,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        (0..400 * MS).prop_map(Event::Pass),
+        (1..4u32).prop_map(Event::Take),
+        Just(Event::Write),
+        Just(Event::GiveBack),
+    ];
+    prop::collection::vec(event, 0..60)
+}
+
+proptest! {
+    #[test]
+    fn what_leaves_until_an_instant_is_what_is_predicted_to(
+        limit in prop::sample::select(vec!["10/s", "7/s burst 5", "0.3/s burst 2", "5 per 1s", "300 per 1s"]),
+        events in events(),
+        ahead in 0..20_000 * MS,
+    ) {
+        let (mut bucket, mut now, mut reserved) = (bucket(&[limit]), at(0), Vec::new());
+        for event in events {
+            match event {
+                Event::Pass(nanos) => now = now.after(Duration::from_nanos(nanos)),
+                Event::Take(cost) => if let Take::Taken { .. } = bucket.take(cost, now) { reserved.push(cost) },
+                Event::Write => if let Some(cost) = reserved.pop() { bucket.charge(cost, None, now) },
+                Event::GiveBack => if let Some(cost) = reserved.pop() { bucket.give_back(cost) },
+            }
+        }
+        let until = now.after(Duration::from_nanos(ahead));
+        let count = bucket.count_until(until, now);
+        prop_assert!(count == 0 || bucket.predict(count - 1, 1, now) <= until, "the last of {count} leaves by then");
+        prop_assert!(bucket.predict(count, 1, now) > until, "and the next one does not");
     }
 }

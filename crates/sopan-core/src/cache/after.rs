@@ -8,7 +8,7 @@
 //! ([`invalidate`](super::invalidate)).
 
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::header::{ETAG, HeaderName, LAST_MODIFIED};
 use http::{HeaderMap, Method, StatusCode};
@@ -17,7 +17,7 @@ use super::choose::{all, choose};
 use super::conditional::{is_about, is_same_body};
 use super::keep::{content_length, held};
 use super::lookup::{Ask, Reuse, Send, listed, reuse};
-use super::range::{joined, part_of_answer};
+use super::range::{Part, joined, part_of_answer};
 use super::standing::{Lack, StandIn, Standing, may_stand_in};
 use super::status::Forward;
 use super::values::Tag;
@@ -99,6 +99,8 @@ pub enum After {
 pub enum Failure {
     /// The upstream could not be reached, broke off, did not answer in time, or is held to be down.
     Disconnected,
+    /// It answered that it failed, and that answer is not passed on.
+    Error,
     /// There is no token for the request before its deadline.
     NoToken,
 }
@@ -157,11 +159,36 @@ pub fn after_failure(
     failure: Failure,
     now: SystemTime,
 ) -> Option<Reuse> {
-    let lack = match failure {
-        Failure::Disconnected => Lack::Disconnected,
-        Failure::NoToken => Lack::NoToken,
-    };
-    stand_in(policy, asked, sent, stored, lack, now)
+    stand_in(policy, asked, sent, stored, failure.lack(), now)
+}
+
+/// For how long at least a stored answer may still be given where there is none from the upstream, if one may be: for a request that
+/// waits, and is better answered with that in time.
+pub fn stands_by(
+    policy: &CachePolicy,
+    asked: &Asked<'_>,
+    sent: &Send,
+    stored: &[&Stored],
+    failure: Failure,
+    now: SystemTime,
+) -> Option<Duration> {
+    let fallback = stored.get(sent.fallback?)?;
+    let standing = Standing::of(fallback, now);
+    match may_stand_in(policy, asked, fallback, standing, failure.lack()) {
+        StandIn::No => None,
+        StandIn::Fresh => Some(standing.left()),
+        StandIn::Stale(_, left) => Some(left),
+    }
+}
+
+impl Failure {
+    fn lack(self) -> Lack {
+        match self {
+            Self::Disconnected => Lack::Disconnected,
+            Self::Error => Lack::Error,
+            Self::NoToken => Lack::NoToken,
+        }
+    }
 }
 
 fn stand_in(
@@ -178,7 +205,7 @@ fn stand_in(
     let stale = match may_stand_in(policy, asked, fallback, standing, lack) {
         StandIn::No => return None,
         StandIn::Fresh => None,
-        StandIn::Stale(detail) => Some(detail),
+        StandIn::Stale(detail, _) => Some(detail),
     };
     reuse(asked, index, fallback, standing).map(|reuse| Reuse { stale, ..reuse })
 }
@@ -219,7 +246,7 @@ impl Answered<'_> {
     /// 304
     fn not_modified(self) -> After {
         match &self.sent.ask {
-            Some(ask) if ask.missing.is_none() => self.confirmed(ask),
+            Some(ask) if ask.missing.is_none() && !ask.conditions.is_empty() => self.confirmed(ask),
             // Nobody has asked that.
             Some(ask) => self.is_no_use(ask),
             None => self.confirmed_to_the_client(),
@@ -235,7 +262,9 @@ impl Answered<'_> {
         let is_only_one = others.is_empty();
         let is_meant = |at: &usize| is_about(self.received.headers, &self.stored[*at].headers, is_only_one);
         let Some(index) = std::iter::once(ask.index).chain(others).find(is_meant) else { return self.is_no_use(ask) };
-        let stored = self.renewed(index, self.stored[index].extent);
+        let Some(stored) = self.renewed(index, self.stored[index].extent) else {
+            return After::AskAgain { forget: Some(index) };
+        };
         match self.reuse(index, &stored) {
             Some(reuse) => After::Freshen { index, stored: Box::new(stored), reuse: Some(reuse) },
             None => self.is_no_use(ask),
@@ -253,10 +282,9 @@ impl Answered<'_> {
     }
 
     fn pass_on_and_freshen(self, index: usize) -> After {
-        let stored = self.renewed(index, self.stored[index].extent);
-        match stored.is_given_once() {
-            true => After::Forget(vec![index]),
-            false => After::Freshen { index, stored: Box::new(stored), reuse: None },
+        match self.renewed(index, self.stored[index].extent).filter(|stored| !stored.is_given_once()) {
+            Some(stored) => After::Freshen { index, stored: Box::new(stored), reuse: None },
+            None => After::Forget(vec![index]),
         }
     }
 
@@ -265,8 +293,12 @@ impl Answered<'_> {
         if let Some(ask) = self.sent.missing() {
             return self.rest(ask).unwrap_or_else(|| self.is_no_use(ask));
         }
-        let is_of = |at: &usize| is_same_body(self.received.headers, &self.stored[*at].headers);
-        match choose(self.asked, self.stored).whole.filter(is_of) {
+        // What several parts come in says of itself what type it has, and not of the body that they are parts of.
+        let part = part_of_answer(self.received.headers);
+        let has = |whole: &Stored| {
+            is_same_body(self.received.headers, &whole.headers) && part.is_some_and(|part| fits(part, whole.extent))
+        };
+        match choose(self.asked, self.stored).whole.filter(|at| has(self.stored[*at])) {
             // What is stored has this part already.
             Some(index) if self.sent.may_store => self.pass_on_and_freshen(index),
             _ => self.keep(),
@@ -281,7 +313,7 @@ impl Answered<'_> {
         if !is_same_body(&before.headers, self.received.headers) {
             return None;
         }
-        let stored = self.renewed(ask.index, held(both));
+        let stored = self.renewed(ask.index, held(both))?;
         let reuse = self.reuse(ask.index, &stored)?;
         let is_kept = !stored.is_given_once();
         is_kept.then(|| After::Join { index: ask.index, stored: Box::new(stored), reuse })
@@ -327,7 +359,8 @@ impl Answered<'_> {
         reuse(self.asked, index, stored, Standing::of(stored, self.received.times.received))
     }
 
-    fn renewed(self, index: usize, extent: Extent) -> Stored {
+    /// None where its head would become too large.
+    fn renewed(self, index: usize, extent: Extent) -> Option<Stored> {
         self.stored[index].renewed(self.policy, self.asked, self.received, extent)
     }
 
@@ -356,8 +389,14 @@ fn is_obsolete(new: &Stored, old: &Stored) -> bool {
             let apart = new_part.span.last < old_part.span.first || old_part.span.last < new_part.span.first;
             !apart || is_other_version(&new.headers, &old.headers)
         }
-        Extent::Whole(_) => is_other_version(&new.headers, &old.headers),
+        Extent::Whole(_) => is_other_version(&new.headers, &old.headers) || !fits(new_part, old.extent),
     }
+}
+
+/// Whether a part may be one of a whole that is as long as that.
+fn fits(part: Part, whole: Extent) -> bool {
+    let Extent::Whole(Some(length)) = whole else { return true };
+    part.span.last < length && part.complete.is_none_or(|complete| complete == length)
 }
 
 /// Whether two answers are known to be of different versions.

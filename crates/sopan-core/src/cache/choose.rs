@@ -1,8 +1,9 @@
 //! Which of the answers in store for a target are there for a request?
 //!
 //! Those that were given for the same host, to the same owner or to everybody, and that were chosen by fields in which both
-//! requests agree (RFC 9111 §4.1). Of several whole ones the owner's own, then the most recent counts ([`choose`]). A part counts where no whole
-//! one does: it has all that is asked for ([`covering`]), or so much that one more part completes it ([`completable`]).
+//! requests agree (RFC 9111 §4.1). Of several whole ones the owner's own, then the most recent counts ([`choose`]). A part
+//! counts where no whole one does: it has all that is asked for ([`covering`]), or so much that one more part completes it
+//! ([`completable`]).
 //!
 //! Left to others: whether one is used unasked ([`standing`](super::standing)), and what of it is sent
 //! ([`shape`](super::shape)).
@@ -44,7 +45,7 @@ pub(super) fn choose(asked: &Asked<'_>, stored: &[&Stored]) -> Choice {
         }
         match candidate.extent {
             Extent::Part(_) => choice.has_parts = true,
-            Extent::Whole(_) if choice.whole.is_none_or(|best| counts_before(candidate, stored[best])) => {
+            Extent::Whole(_) if choice.whole.is_none_or(|best| counts_before(asked, candidate, stored[best])) => {
                 choice.whole = Some(index);
             }
             Extent::Whole(_) => {}
@@ -62,8 +63,9 @@ pub(super) fn is_for(asked: &Asked<'_>, stored: &Stored) -> bool {
 fn is_given_to(asked: &Asked<'_>, stored: &Stored) -> bool {
     // That nobody has said how long it lasts leaves open for whom it is, too: without a secret there may be another answer
     // than with one.
-    let is_for_strangers =
-        stored.owner.is_none() && stored.freshness.source == Source::Default && !is_for_all(&stored.directives);
+    let is_for_strangers = stored.owner.is_none()
+        && matches!(stored.freshness.source, Source::Default | Source::Heuristic)
+        && !is_for_all(&stored.directives);
     *stored.host == *asked.host
         && stored.is_for_owner(asked)
         && !(is_for_strangers && asked.owner.is_some())
@@ -72,13 +74,14 @@ fn is_given_to(asked: &Asked<'_>, stored: &Stored) -> bool {
 
 /// RFC 9111 §4: by `Date`. Of the same second, the one that came later.
 ///
-/// But one's own counts before what was told a stranger and does not say that it is for everybody, as if each owner had a
-/// cache in front of the one that all share: an upstream tells its users more than it tells others.
-fn counts_before(one: &Stored, other: &Stored) -> bool {
+/// But for an owner, one's own counts before what was told a stranger and does not say that it is for everybody, as if each
+/// owner had a cache in front of the one that all share: an upstream tells its users more than it tells others.
+fn counts_before(asked: &Asked<'_>, one: &Stored, other: &Stored) -> bool {
     let key = |stored: &Stored| {
         let date = stored.headers.get(DATE).map(|date| date.as_bytes());
         let made = date.and_then(|date| http_date::parse(date, stored.times.received, Reader::Strict));
-        (stored.owner.is_some() || is_for_all(&stored.directives), made, stored.times.received)
+        let is_meant = stored.owner.is_some() || is_for_all(&stored.directives);
+        (asked.owner.is_some() && is_meant, made, stored.times.received)
     };
     key(one) > key(other)
 }
@@ -94,7 +97,7 @@ pub(super) fn covering(asked: &Asked<'_>, stored: &[&Stored]) -> Option<usize> {
     all(asked, stored)
         .into_iter()
         .filter(covers)
-        .reduce(|best, index| if counts_before(stored[index], stored[best]) { index } else { best })
+        .reduce(|best, index| if counts_before(asked, stored[index], stored[best]) { index } else { best })
 }
 
 /// What is asked for of a part, if that is in it: never all, which is no part.

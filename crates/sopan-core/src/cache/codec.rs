@@ -2,7 +2,8 @@
 //!
 //! [`Stored::encode`] writes what was received and for whom: lengths before bytes, numbers with the lowest byte first. What
 //! follows from that by the settings, its directives and its lifetime, [`Stored::decode`] reads anew, since they may have
-//! changed. Its body, and a sum over both, are the store's.
+//! changed. What was decided by them and cannot be decided anew without the request, for whom it is and by what it was chosen,
+//! has to be as it would be now, or nothing is read. Its body, and a sum over both, are the store's.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,24 +12,27 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::directives::ResponseDirectives;
 use super::freshness::Freshness;
+use super::keep::{is_chosen_by_what_is_unsaid, is_for_every_owner, is_left_out};
 use super::range::{Part, Span};
 use super::vary::Selecting;
 use super::{Extent, Owner, Stored, Times};
 use crate::policy::{CachePolicy, PathTreatment};
 
 /// What is written in another way is not read.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Which of the parts that may be missing are there.
 mod flag {
     pub(super) const OWNER: u8 = 1;
     pub(super) const BEYOND_FIELDS: u8 = 2;
-    /// Its directives are from a targeted field.
-    pub(super) const TARGETED: u8 = 4;
+    /// Its directives let everybody have it.
+    pub(super) const FOR_ALL: u8 = 4;
     pub(super) const PART: u8 = 8;
     /// The length of the whole body is known.
     pub(super) const LENGTH: u8 = 16;
-    pub(super) const ALL: u8 = OWNER | BEYOND_FIELDS | TARGETED | PART | LENGTH;
+    /// Its directives let everybody have it, if who asked was known by an `Authorization`.
+    pub(super) const FOR_AUTHORIZED: u8 = 32;
+    pub(super) const ALL: u8 = OWNER | BEYOND_FIELDS | FOR_ALL | PART | LENGTH | FOR_AUTHORIZED;
 }
 
 impl Stored {
@@ -42,7 +46,8 @@ impl Stored {
         let flags = [
             (flag::OWNER, self.owner.is_some()),
             (flag::BEYOND_FIELDS, self.selecting.is_beyond_fields),
-            (flag::TARGETED, self.directives.is_targeted),
+            (flag::FOR_ALL, is_for_every_owner(&self.directives)),
+            (flag::FOR_AUTHORIZED, self.directives.must_revalidate),
             (flag::PART, part.is_some()),
             (flag::LENGTH, length.is_some()),
         ];
@@ -92,14 +97,25 @@ impl Stored {
         // The upstream's own `Age` is not among the fields any more.
         let freshness = Freshness { initial_age, ..Freshness::of(status, &headers, &directives, times, default_ttl) };
         let stored = Self { status, headers, host, owner, selecting, times, directives, freshness, extent };
-        stored.is_allowed(policy, has(flag::TARGETED)).then_some(stored)
+        let is_as_it_was = stored.is_for_whom_it_was(has(flag::FOR_ALL), has(flag::FOR_AUTHORIZED));
+        (is_as_it_was && stored.is_allowed(policy)).then_some(stored)
     }
 
-    /// Whether it might be stored with these settings: other ones may have given its directives to other fields.
-    fn is_allowed(&self, policy: &CachePolicy, was_targeted: bool) -> bool {
-        self.directives.is_targeted == was_targeted
-            && !self.is_given_once()
+    /// Whether it might be stored with these settings, and so.
+    fn is_allowed(&self, policy: &CachePolicy) -> bool {
+        let has_what_is_left_out = || self.headers.keys().any(|name| is_left_out(name, &self.directives, self.owner));
+        !self.is_given_once()
             && (policy.store_set_cookie || !self.headers.contains_key(SET_COOKIE))
+            && is_chosen_by_what_is_unsaid(self.freshness, &self.selecting)
+            && !has_what_is_left_out()
+    }
+
+    /// Whether it is for everybody by what counts now as well, if it is: it may have been asked for with a credential, and what
+    /// let it be shared may have stood in a field that speaks to this cache no more.
+    fn is_for_whom_it_was(&self, was_for_all: bool, was_for_authorized: bool) -> bool {
+        let is_for_all = is_for_every_owner(&self.directives);
+        let is_for_authorized = is_for_all || self.directives.must_revalidate;
+        self.owner.is_some() || (!was_for_all || is_for_all) && (!was_for_authorized || is_for_authorized)
     }
 }
 

@@ -149,23 +149,22 @@ fn is_modified_alike(a: &HeaderMap, b: &HeaderMap) -> bool {
 /// The fields of a stored answer after one that has updated it (RFC 9111 §3.2): those of the update replace all lines of
 /// theirs, but what describes the stored body stays. An `Age` told of the one before.
 ///
+/// None where many updates, each with new names, would make a head larger than any that can be received: one without some of
+/// what was said now or before is no head of that answer.
+///
 /// Whether what comes of it may be stored, with a `Set-Cookie` for one, is looked at afterwards by whoever stores it.
-pub fn updated(stored: &HeaderMap, update: &HeaderMap) -> HeaderMap {
+pub fn updated(stored: &HeaderMap, update: &HeaderMap) -> Option<HeaderMap> {
     let mut fields = stored.clone();
     fields.remove(AGE);
     for name in update.keys().filter(|name| !stays(name)) {
         fields.remove(name);
-        let lines = update.get_all(name);
-        // Many updates, each with new names, must not make a head larger than any that can be received.
-        let bytes = lines.iter().map(|line| size(name, line)).sum::<usize>();
-        let held = fields.iter().map(|(name, line)| size(name, line)).sum::<usize>();
-        if fields.len() + lines.iter().count() <= FIELDS_MAX && held + bytes <= HEAD_BYTES_MAX {
-            for line in lines {
-                fields.append(name, line.clone());
-            }
+        for line in update.get_all(name) {
+            fields.append(name, line.clone());
         }
     }
-    fields
+    let is_as_large = |lines: usize, bytes: usize| fields.len() <= lines && head_bytes(&fields) <= bytes;
+    let fits = is_as_large(FIELDS_MAX, HEAD_BYTES_MAX) || is_as_large(stored.len(), head_bytes(stored));
+    fits.then_some(fields)
 }
 
 /// What an update says of its own hop and body, which it does not have.
@@ -173,9 +172,9 @@ fn stays(name: &HeaderName) -> bool {
     is_hop_by_hop(name) || [AGE, CONTENT_LENGTH, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_DIGEST].contains(name)
 }
 
-/// As a line of a head.
-fn size(name: &HeaderName, line: &HeaderValue) -> usize {
-    name.as_str().len() + line.len() + ": \r\n".len()
+/// As lines of a head.
+fn head_bytes(fields: &HeaderMap) -> usize {
+    fields.iter().map(|(name, line)| name.as_str().len() + line.len() + ": \r\n".len()).sum()
 }
 
 /// Whether two answers have the same strong validator, so that parts of their bodies are parts of one (RFC 9110 §8.8.1).

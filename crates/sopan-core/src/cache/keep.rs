@@ -69,15 +69,15 @@ impl Stored {
 
     /// The same answer after another one has updated it (RFC 9111 §3.2): 304, the rest of its body, or one to a HEAD. What is
     /// said now counts, also where it says less than before, so that it may be one that is
-    /// [given once](Stored::is_given_once) and not found again.
+    /// [given once](Stored::is_given_once) and not found again. None where its head would become too large.
     pub(super) fn renewed(
         &self,
         policy: &CachePolicy,
         asked: &Asked<'_>,
         received: Received<'_>,
         extent: Extent,
-    ) -> Self {
-        let mut headers = updated(&self.headers, received.headers);
+    ) -> Option<Self> {
+        let mut headers = updated(&self.headers, received.headers)?;
         // When it was made, and how old it was, is told by the update alone: what the one before said was long ago.
         for name in [DATE, AGE] {
             headers.remove(&name);
@@ -99,7 +99,7 @@ impl Stored {
         let merged = Received { status, headers: &headers, times: received.times };
         let headers = kept(merged, &directives, owner, extent);
         let (status, host, times) = (self.status, self.host.clone(), received.times);
-        Self { status, headers, host, owner, selecting, times, directives, freshness, extent }
+        Some(Self { status, headers, host, owner, selecting, times, directives, freshness, extent })
     }
 }
 
@@ -116,8 +116,17 @@ fn may_be_stored(asked: &Asked<'_>, received: Received<'_>, directives: &Respons
     if asked.directives.no_store {
         return Err(NotStored::RequestNoStore);
     }
-    let is_understood = !directives.must_understand || is_understood(received.status);
-    if is_never_stored(received) || !is_understood {
+    is_not_forbidden(received.status, received.headers, directives)
+}
+
+/// What an answer says of itself, whoever has asked.
+pub(super) fn is_not_forbidden(
+    status: StatusCode,
+    headers: &HeaderMap,
+    directives: &ResponseDirectives,
+) -> Result<(), NotStored> {
+    let is_understood = !directives.must_understand || is_understood(status);
+    if is_never_stored(status, headers) || !is_understood {
         return Err(NotStored::Status);
     }
     // Who knows what the status asks of a cache need not heed what is there for those who do not (RFC 9111 §5.2.2.3).
@@ -151,10 +160,10 @@ fn is_own_target(asked: &Asked<'_>, location: &[u8]) -> bool {
 /// 428, 429, 431 and 511 must not be (RFC 6585), 304 is none of its own. 401 and 407 ask for a secret, and whoever brings one
 /// may be given what was stored for those without; 412 and 416 are about conditions and ranges, which nothing distinguishes
 /// in store. A 503 with `Retry-After` says itself when it will not be true any more.
-fn is_never_stored(received: Received<'_>) -> bool {
-    match received.status.as_u16() {
+fn is_never_stored(status: StatusCode, headers: &HeaderMap) -> bool {
+    match status.as_u16() {
         100..=199 | 304 | 401 | 407 | 412 | 416 | 428 | 429 | 431 | 511 => true,
-        503 => received.headers.contains_key(RETRY_AFTER),
+        503 => headers.contains_key(RETRY_AFTER),
         _ => false,
     }
 }
@@ -185,12 +194,17 @@ fn owner(
 /// speak.
 fn may_be_shared(asked: &Asked<'_>, directives: &ResponseDirectives) -> bool {
     let is_authorization = || asked.marks.has(Marks::AUTHORIZATION) && !asked.marks.has(Marks::OTHER_CREDENTIAL);
-    directives.public || directives.s_maxage.is_some() || directives.must_revalidate && is_authorization()
+    is_for_every_owner(directives) || directives.must_revalidate && is_authorization()
+}
+
+/// Whether an answer says that it is for everybody, whatever secret it was asked for with.
+pub(super) fn is_for_every_owner(directives: &ResponseDirectives) -> bool {
+    directives.public || directives.s_maxage.is_some()
 }
 
 /// Whether an answer says that it is for everybody, with or without a secret.
 pub(super) fn is_for_all(directives: &ResponseDirectives) -> bool {
-    directives.public || directives.s_maxage.is_some() || directives.must_revalidate
+    is_for_every_owner(directives) || directives.must_revalidate
 }
 
 /// How much of its body comes. A part must be one that was asked for: else it would be taken for one that was not.
@@ -220,9 +234,17 @@ pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
 /// By what an answer was chosen. Who does not say how long it lasts does not say by what it was chosen either, most often: of
 /// what is stored only because the settings say so, the form and the language count in any case.
 fn chosen_by(freshness: Freshness, headers: &HeaderMap, asked: &Asked<'_>) -> Selecting {
-    const UNSAID: [HeaderName; 2] = [ACCEPT, ACCEPT_LANGUAGE];
     let also: &[_] = if freshness.source == Source::Default { &UNSAID } else { &[] };
     Selecting::also_of(also, headers, asked.headers)
+}
+
+/// The form and the language.
+const UNSAID: [HeaderName; 2] = [ACCEPT, ACCEPT_LANGUAGE];
+
+/// Whether it is known what was there in these fields, if that counts.
+pub(super) fn is_chosen_by_what_is_unsaid(freshness: Freshness, selecting: &Selecting) -> bool {
+    let is_known = |unsaid: &HeaderName| selecting.fields.iter().any(|(name, _)| name == unsaid);
+    freshness.source != Source::Default || UNSAID.iter().all(is_known)
 }
 
 /// How long it may be used; `headers` are those of `received`, or what an update made of them.
@@ -277,19 +299,10 @@ fn is_useful(
 /// The fields that are stored of `received`, which may have been a part, in the order in which they came, with all their lines.
 fn kept(received: Received<'_>, directives: &ResponseDirectives, owner: Option<Owner>, extent: Extent) -> HeaderMap {
     let is_of_part = received.status == StatusCode::PARTIAL_CONTENT;
-    let is_named = |scope: &Scope, name: &HeaderName| match scope {
-        Scope::Fields(names) if !is_about_all(scope) => names.contains(name),
-        _ => false,
-    };
-    let is_left_out = |name: &HeaderName| {
-        *name == AGE
-            || is_of_part && [CONTENT_RANGE, CONTENT_LENGTH].contains(name)
-            || is_named(&directives.no_cache, name)
-            // Whoever has a store alone may keep what others may not be given.
-            || owner.is_none() && is_named(&directives.private, name)
-    };
+    let is_of_the_part = |name: &HeaderName| is_of_part && [CONTENT_RANGE, CONTENT_LENGTH].contains(name);
+    let is_kept = |name: &HeaderName| !is_of_the_part(name) && !is_left_out(name, directives, owner);
     let mut fields = HeaderMap::with_capacity(received.headers.len() + 2);
-    for (name, line) in received.headers.iter().filter(|(name, _)| !is_left_out(name)) {
+    for (name, line) in received.headers.iter().filter(|(name, _)| is_kept(name)) {
         fields.append(name, line.clone());
     }
     if let Some(date) = date(received.times.received).filter(|_| !fields.contains_key(DATE)) {
@@ -300,6 +313,16 @@ fn kept(received: Received<'_>, directives: &ResponseDirectives, owner: Option<O
         fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     fields
+}
+
+/// Whether a field is not stored with the others.
+pub(super) fn is_left_out(name: &HeaderName, directives: &ResponseDirectives, owner: Option<Owner>) -> bool {
+    let is_named = |scope: &Scope| match scope {
+        Scope::Fields(names) if !is_about_all(scope) => names.contains(name),
+        _ => false,
+    };
+    // Whoever has a store alone may keep what others may not be given.
+    *name == AGE || is_named(&directives.no_cache) || owner.is_none() && is_named(&directives.private)
 }
 
 /// As `Date` has it, which a recipient with a clock adds where it is missing (RFC 9110 §6.6.1).

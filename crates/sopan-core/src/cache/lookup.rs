@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use http::Method;
 use http::header::ETAG;
 
-use super::choose::{Choice, all, choose, completable, covering};
+use super::choose::{Choice, all, choose, completable, covering, is_for};
 use super::conditional::Conditions;
 use super::marks::Marks;
 use super::range::Span;
@@ -149,6 +149,12 @@ pub fn lookup(policy: &CachePolicy, asked: &Asked<'_>, stored: &[&Stored], now: 
         return Lookup::Unsatisfied;
     }
     Lookup::Send(send(policy, asked, stored, &choice, candidate))
+}
+
+/// How a request is answered with an answer that was asked for on its behalf too, after it came, and has just come or been
+/// confirmed; none if it is not for this request. That it may not be used unasked another time is no hindrance (RFC 9111 §4).
+pub fn reuse_just_come(asked: &Asked<'_>, stored: &Stored, now: SystemTime) -> Option<Reuse> {
+    if is_for(asked, stored) { reuse(asked, 0, stored, Standing::of(stored, now)) } else { None }
 }
 
 /// How a request is answered with an answer that may be given; none if that is a part, and not enough.

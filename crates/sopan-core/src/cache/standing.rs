@@ -54,7 +54,7 @@ impl Standing {
         }
     }
 
-    fn left(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         self.lifetime.saturating_sub(self.age)
     }
 
@@ -95,7 +95,9 @@ pub(super) fn judge(policy: &CachePolicy, asked: &Asked<'_>, stored: &Stored, st
         return Judgement::Ask(otherwise);
     }
     let is_within = |window: Option<u32>| window.is_some_and(|window| staleness <= seconds(window));
-    if !is_fresh && wish.is_met && is_within(stored.directives.stale_while_revalidate) {
+    // Who says how old an answer may be wants none that is stale (RFC 9111 §5.2.1.1).
+    let takes_stale = wish.is_met && asked.directives.max_age.is_none();
+    if !is_fresh && takes_stale && is_within(stored.directives.stale_while_revalidate) {
         return Judgement::UseAndAsk;
     }
     match wish.is_nearly_met {
@@ -173,22 +175,25 @@ pub(super) fn may_stand_in(
         Lack::NoToken => (Detail::StaleNoToken, window(policy, stored, tolerated)),
     };
     let allowed = allowed.min(policy.stale_max);
-    let is_within = standing.staleness().is_some_and(|staleness| staleness <= allowed);
-    if is_within && !allowed.is_zero() { StandIn::Stale(detail) } else { StandIn::No }
+    match standing.staleness().and_then(|staleness| allowed.checked_sub(staleness)) {
+        Some(left) if !allowed.is_zero() => StandIn::Stale(detail, left),
+        _ => StandIn::No,
+    }
 }
 
 /// Whether an answer is given in place of the upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StandIn {
     Fresh,
-    Stale(Detail),
+    /// For this reason, and for so long still.
+    Stale(Detail, Duration),
     No,
 }
 
-/// For how long the answer, else the settings, or the client let it be used when there is an error (RFC 5861 §4).
+/// For how long the client, else the answer, else the settings let it be used when there is an error. What a client says of
+/// its own request is an upper limit (RFC 5861 §4), which nobody else raises.
 fn window(policy: &CachePolicy, stored: &Stored, tolerated: Option<Duration>) -> Duration {
-    let allowed = stored.directives.stale_if_error.map_or(policy.stale_if_error, seconds);
-    allowed.max(tolerated.unwrap_or_default())
+    tolerated.or(stored.directives.stale_if_error.map(seconds)).unwrap_or(policy.stale_if_error)
 }
 
 /// Whether an answer may ever be given where the upstream has failed: not if the client wants it confirmed, or its sender

@@ -19,7 +19,7 @@ pub struct CacheStatus {
     pub forward_status: Option<StatusCode>,
     /// For how long the answer is fresh still, in seconds, below 0 where it is stale.
     pub ttl: Option<i64>,
-    /// Whether the answer is stored.
+    /// Whether the answer is stored, which is known for good only when its body has come: this is told before.
     pub stored: bool,
     /// Whether the request shared that of another.
     pub collapsed: bool,
@@ -147,6 +147,15 @@ impl Forward {
 }
 
 impl Detail {
+    /// All that say why an answer is given though it is stale.
+    pub const STALE: [Self; 5] = [
+        Self::StaleOnError,
+        Self::StaleDisconnected,
+        Self::StaleNoToken,
+        Self::StaleWhileRevalidate,
+        Self::StaleAccepted,
+    ];
+
     /// The word, which is a token.
     pub fn word(self) -> &'static str {
         match self {
@@ -161,6 +170,21 @@ impl Detail {
 }
 
 impl NotStored {
+    /// All of them, in their order.
+    pub const ALL: [Self; 11] = [
+        Self::Method,
+        Self::Bypass,
+        Self::RequestNoStore,
+        Self::NoStore,
+        Self::Private,
+        Self::SetCookie,
+        Self::VaryStar,
+        Self::Status,
+        Self::NoLifetime,
+        Self::Part,
+        Self::TooLarge,
+    ];
+
     /// The word, which is a token.
     pub fn word(self) -> &'static str {
         match self {

@@ -10,6 +10,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::directives::{RequestDirectives, ResponseDirectives};
 use super::freshness::Freshness;
+use super::keep::is_not_forbidden;
 use super::marks::Marks;
 use super::range::Part;
 use super::standing::Standing;
@@ -205,8 +206,9 @@ impl Stored {
     /// Whether it has been updated to one that may not be stored: it goes to the client who had asked about it, and to nobody
     /// else.
     pub fn is_given_once(&self) -> bool {
-        let Self { directives, owner, .. } = self;
-        directives.no_store && !directives.must_understand || is_about_all(&directives.private) && owner.is_none()
+        let is_forbidden = is_not_forbidden(self.status, &self.headers, &self.directives).is_err();
+        let is_of_nobody = is_about_all(&self.directives.private) && self.owner.is_none();
+        is_forbidden || is_of_nobody
     }
 
     /// Whether a request with a secret of another owner, or none, may be given it.

@@ -141,3 +141,30 @@ fn what_is_no_time_in_a_zone_is_refused_with_what_may_have_been_meant() {
     assert!(long.len() < 300, "{long}");
     assert_eq!(Daybreak::read("09:05  america/new_york").unwrap().to_string(), "09:05 America/New_York");
 }
+
+#[test]
+fn an_end_is_a_time_or_the_end_of_a_day() {
+    for (text, expected) in [
+        ("2026-12-31", "2027-01-01T00:00:00Z"),
+        ("2028-02-29", "2028-03-01T00:00:00Z"),
+        ("2026-12-31T18:00:00+01:00", "2026-12-31T17:00:00Z"),
+        ("2026-12-31T18:00:00.5Z", "2026-12-31T18:00:00.5Z"),
+        ("2026-12-31t18:00:00z", "2026-12-31T18:00:00Z"),
+    ] {
+        assert_eq!(read_end(text), Ok(wall(expected)), "{text}");
+    }
+    for text in [
+        "",
+        "tomorrow",
+        "2026-13-01",
+        "2026-02-29",
+        "2026-1-1",
+        "20261231",
+        "2026-12-31T18:00:00",
+        "2026-12-31 18:00",
+        "1798761600",
+    ] {
+        let why = read_end(text).unwrap_err().to_string();
+        assert!(why.starts_with(&format!("`{text}` is no date; write for example 2026-12-31")), "{why}");
+    }
+}

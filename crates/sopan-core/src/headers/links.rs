@@ -73,13 +73,19 @@ impl Elsewhere {
 /// ```
 pub fn rewrite_links(headers: &mut HeaderMap, origin: &Origin<'_>, authority: &str) {
     let rewriter = Rewriter { origin, authority };
+    each_reference(headers, |reference| rewriter.reference(reference));
+}
+
+/// Replaces the references in all links of an answer; `replace` says by what, or none where one stays as it is. A line of
+/// `Link` stays as a whole where any of it cannot be read.
+pub(super) fn each_reference(headers: &mut HeaderMap, replace: impl Fn(&[u8]) -> Option<Vec<u8>>) {
     for (name, value) in headers.iter_mut().filter(|(name, _)| is_link(name)) {
-        let rewritten = match *name {
-            LINK => rewriter.links(value.as_bytes()),
-            _ => rewriter.reference(value.as_bytes()),
+        let replaced = match *name {
+            LINK => in_line(value.as_bytes(), &replace),
+            _ => replace(value.as_bytes()),
         };
-        if let Some(Ok(rewritten)) = rewritten.map(|bytes| HeaderValue::from_bytes(&bytes)) {
-            *value = rewritten;
+        if let Some(Ok(replaced)) = replaced.map(|bytes| HeaderValue::from_bytes(&bytes)) {
+            *value = replaced;
         }
     }
 }
@@ -105,11 +111,45 @@ enum Form {
     Path,
 }
 
+impl Origin<'_> {
+    /// Whether a reference names another host or scheme than this one.
+    pub(super) fn is_left_by(&self, reference: &[u8]) -> bool {
+        let end = reference.iter().position(|byte| b":/?#".contains(byte)).unwrap_or(reference.len());
+        let names_host = reference.starts_with(b"//") || reference[end..].starts_with(b":");
+        names_host && self.ours(reference).is_none()
+    }
+
+    /// The form of a reference to the upstream, and what follows its authority; none for any other.
+    fn ours<'r>(&self, reference: &'r [u8]) -> Option<(Form, &'r [u8])> {
+        let (form, rest) = match reference {
+            [b'/', b'/', rest @ ..] => (Form::WithoutScheme, rest),
+            [b'/', ..] => return Some((Form::Path, reference)),
+            _ => {
+                let colon = reference.iter().position(|&byte| byte == b':')?;
+                let (scheme, rest) = reference.split_at(colon);
+                let rest = rest.strip_prefix(b"://")?;
+                (Form::Absolute, scheme.eq_ignore_ascii_case(self.scheme.as_bytes()).then_some(rest)?)
+            }
+        };
+        let end = rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        self.is_at(Authority::parse(authority)?).then_some((form, path))
+    }
+
+    fn is_at(&self, authority: Authority<'_>) -> bool {
+        let is_host = match authority.host {
+            Host::V6(address) => self.host.parse() == Ok(address),
+            Host::Named(name) => name.eq_ignore_ascii_case(self.host),
+        };
+        is_host && authority.port.unwrap_or(default_port(self.scheme)) == self.port
+    }
+}
+
 impl Rewriter<'_> {
     /// What a reference becomes; none if it stays as it is.
     fn reference(&self, reference: &[u8]) -> Option<Vec<u8>> {
         let Origin { scheme, mount, .. } = self.origin;
-        let (form, path) = self.ours(reference)?;
+        let (form, path) = self.origin.ours(reference)?;
         match (form, self.beneath(path)) {
             (Form::Path, Some(_)) if self.is_at_root() => None,
             // What begins with two slashes would be read as a host, also with a backslash or a tab between them and in
@@ -151,32 +191,6 @@ impl Rewriter<'_> {
         elsewhere.is_some_and(|elsewhere| elsewhere.takes(&rooted(mount.as_bytes(), rest)))
     }
 
-    /// The form of a reference to the upstream, and what follows its authority; none for any other.
-    fn ours<'r>(&self, reference: &'r [u8]) -> Option<(Form, &'r [u8])> {
-        let (form, rest) = match reference {
-            [b'/', b'/', rest @ ..] => (Form::WithoutScheme, rest),
-            [b'/', ..] => return Some((Form::Path, reference)),
-            _ => {
-                let colon = reference.iter().position(|&byte| byte == b':')?;
-                let (scheme, rest) = reference.split_at(colon);
-                let rest = rest.strip_prefix(b"://")?;
-                (Form::Absolute, scheme.eq_ignore_ascii_case(self.origin.scheme.as_bytes()).then_some(rest)?)
-            }
-        };
-        let end = rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        self.is_ours(Authority::parse(authority)?).then_some((form, path))
-    }
-
-    fn is_ours(&self, authority: Authority<'_>) -> bool {
-        let Origin { scheme, host, port, .. } = *self.origin;
-        let is_host = match authority.host {
-            Host::V6(address) => host.parse() == Ok(address),
-            Host::Named(name) => name.eq_ignore_ascii_case(host),
-        };
-        is_host && authority.port.unwrap_or(default_port(scheme)) == port
-    }
-
     /// The upstream's URL, without a path.
     fn upstream(&self) -> String {
         let Origin { scheme, host, port, .. } = *self.origin;
@@ -184,29 +198,29 @@ impl Rewriter<'_> {
         let port = if port == default_port(scheme) { String::new() } else { format!(":{port}") };
         format!("{scheme}://{host}{port}")
     }
+}
 
-    /// What a line of `Link` becomes; none if it stays as it is, which it does as a whole where any of it cannot be read.
-    fn links(&self, line: &[u8]) -> Option<Vec<u8>> {
-        let (mut rewritten, mut copied, mut at) = (Vec::new(), 0, 0);
-        loop {
-            // Members may be empty (RFC 9110 §5.6.1).
-            at += line[at..].iter().take_while(|byte| b" \t,".contains(byte)).count();
-            if at == line.len() {
-                break;
-            }
-            let target = line[at..].strip_prefix(b"<")?;
-            let target = &target[..target.iter().position(|&byte| byte == b'>')?];
-            let (begin, end) = (at + 1, at + 1 + target.len());
-            if let Some(reference) = self.reference(target) {
-                rewritten.extend_from_slice(&line[copied..begin]);
-                rewritten.extend_from_slice(&reference);
-                copied = end;
-            }
-            at = end + 1 + parameters(&line[end + 1..])?;
+/// What a line of `Link` becomes; none if it stays as it is, which it does as a whole where any of it cannot be read.
+fn in_line(line: &[u8], replace: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let (mut replaced, mut copied, mut at) = (Vec::new(), 0, 0);
+    loop {
+        // Members may be empty (RFC 9110 §5.6.1).
+        at += line[at..].iter().take_while(|byte| b" \t,".contains(byte)).count();
+        if at == line.len() {
+            break;
         }
-        rewritten.extend_from_slice(&line[copied..]);
-        (copied > 0).then_some(rewritten)
+        let target = line[at..].strip_prefix(b"<")?;
+        let target = &target[..target.iter().position(|&byte| byte == b'>')?];
+        let (begin, end) = (at + 1, at + 1 + target.len());
+        if let Some(reference) = replace(target) {
+            replaced.extend_from_slice(&line[copied..begin]);
+            replaced.extend_from_slice(&reference);
+            copied = end;
+        }
+        at = end + 1 + parameters(&line[end + 1..])?;
     }
+    replaced.extend_from_slice(&line[copied..]);
+    (copied > 0).then_some(replaced)
 }
 
 /// How long the parameters of a link are, up to the comma behind them or the end; none if they cannot be read. What is
@@ -247,9 +261,22 @@ fn is_parent(segment: &[u8]) -> bool {
 /// The segments of a path after all that any client may do to it before it asks: dots resolved, what is encoded decoded,
 /// backslashes for slashes, tabs left out. To see too much of a path in another one is harmless.
 fn as_followed(path: &[u8]) -> Vec<Vec<u8>> {
+    let plain = decoded(path.iter().copied().filter(|byte| *byte != b'\t'));
+    let mut followed = Vec::new();
+    for segment in plain.split(|byte| b"/\\".contains(byte)).skip(1) {
+        match segment {
+            b"." => {}
+            b".." => drop(followed.pop()),
+            segment => followed.push(segment.to_vec()),
+        }
+    }
+    followed
+}
+
+/// With what is percent-encoded decoded; a sign that encodes nothing stays.
+pub(super) fn decoded(mut bytes: impl Iterator<Item = u8> + Clone) -> Vec<u8> {
     let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-    let mut plain = Vec::with_capacity(path.len());
-    let mut bytes = path.iter().copied().filter(|byte| *byte != b'\t');
+    let mut plain = Vec::with_capacity(bytes.size_hint().1.unwrap_or_default());
     while let Some(byte) = bytes.next() {
         let mut ahead = bytes.clone();
         if byte == b'%'
@@ -261,15 +288,7 @@ fn as_followed(path: &[u8]) -> Vec<Vec<u8>> {
             plain.push(byte);
         }
     }
-    let mut followed = Vec::new();
-    for segment in plain.split(|byte| b"/\\".contains(byte)).skip(1) {
-        match segment {
-            b"." => {}
-            b".." => drop(followed.pop()),
-            segment => followed.push(segment.to_vec()),
-        }
-    }
-    followed
+    plain
 }
 
 /// Something and a path behind it, which begins with a slash.

@@ -18,7 +18,7 @@ fn belongs_to_the_head(name: &HeaderName) -> bool {
         // Framing and routing.
         "content-length" | "host" | "trailer" | "via"
         // Who sends it.
-        | "authorization" | "cookie" | "cookie2" | "set-cookie" | "set-cookie2" | "www-authenticate"
+        | "authorization" | "cookie" | "cookie2" | "set-cookie" | "set-cookie2" | "www-authenticate" | "x-api-key"
         // Controls of the request, and of the answer.
         | "cache-control" | "expect" | "max-forwards" | "pragma" | "prefer" | "range"
         | "age" | "date" | "expires" | "location" | "retry-after" | "vary" | "warning"

@@ -1,8 +1,11 @@
 //! What of a lane outlives the process: see [`crate::journal`].
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use super::Lane;
 use crate::breaker::State;
-use crate::journal::Note;
+use crate::journal::{Note, is_kept, title};
 use crate::time::Instant;
 
 /// What was last told of the hold and the breaker: their ends.
@@ -13,11 +16,21 @@ pub(super) struct Noted {
 }
 
 impl Lane {
+    /// What those of its limits are called that are kept in a journal, and of its clients' own.
+    pub fn kept(&self) -> BTreeSet<String> {
+        let of_lane = self.policy.limits.iter().map(|limit| (limit, None));
+        let of_clients = self.policy.clients.iter();
+        let of_clients = of_clients.flat_map(|of| of.limits.iter().map(|limit| (limit, Some(of.name.as_str()))));
+        let kept = of_lane.chain(of_clients).filter(|(limit, _)| is_kept(limit).is_some());
+        kept.map(|(limit, client)| title(limit, client)).collect()
+    }
+
     /// Goes on where the process before ended, and keeps a journal from now on. The calendar must have been told where the
     /// lane [wants it](Self::calendar_due), and nothing may have happened to the lane yet.
     pub fn restore(&mut self, notes: &[Note], now: Instant) {
-        self.bucket.keep(&self.policy.limits);
+        self.bucket.keep(&self.policy.limits, None);
         self.bucket.restore(notes, now);
+        self.own.restore(&self.policy.clients, notes, now);
         let mut noted = Noted::default();
         for note in notes {
             match note {
@@ -42,6 +55,7 @@ impl Lane {
     pub fn journal(&mut self, now: Instant, notes: &mut Vec<Note>) {
         if self.noted.is_some() {
             self.bucket.journal(now, notes);
+            self.own.journal(now, notes);
             self.note_state(now, notes);
         }
     }
@@ -50,6 +64,7 @@ impl Lane {
     pub fn whole_journal(&mut self, now: Instant, notes: &mut Vec<Note>) {
         if self.noted.is_some() {
             self.bucket.whole_journal(now, notes);
+            self.own.whole_journal(now, notes);
             self.note_state(now, notes);
         }
     }
@@ -59,6 +74,10 @@ impl Lane {
         if let Some(end) = self.hold.filter(|end| *end > now && noted.hold != Some(*end)) {
             noted.hold = Some(end);
             notes.push(Note::Hold { left: end.until(now) });
+        }
+        // One that was ended early must not come back.
+        if self.hold.is_none() && noted.hold.take_if(|end| *end > now).is_some() {
+            notes.push(Note::Hold { left: Duration::ZERO });
         }
         let is_open = match self.breaker.state(now) {
             State::Closed => None,

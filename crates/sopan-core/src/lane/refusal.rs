@@ -56,6 +56,8 @@ pub enum Cause {
     Hold,
     /// A rate or a quota.
     Limits,
+    /// The limits of the client itself.
+    Own,
     /// A place among the requests under way.
     Places,
     /// The breaker's next probe.
@@ -65,12 +67,7 @@ pub enum Cause {
 impl Lane {
     /// Why a request that cannot go at once is turned away, if it is.
     pub(super) fn refusal(&self, entry: &Entry, visit: Visit, now: Instant) -> Option<Refusal> {
-        let next_probe = match self.breaker.state(now) {
-            State::Closed => None,
-            State::Open { until } => Some(until),
-            State::HalfOpen { free } => (free == 0).then_some(now),
-        };
-        if let Some(until) = next_probe {
+        if let Some(until) = self.next_probe(now) {
             let stays = visit == Visit::Again && entry.deadline.is_none_or(|deadline| deadline > until);
             if !stays {
                 return Some(Refusal::BreakerOpen { retry_after: seconds(until.until(now)) });
@@ -83,7 +80,7 @@ impl Lane {
         });
         if visit == Visit::First {
             let frees = || {
-                let (first, _) = self.predict_after(0, 1, now);
+                let first = self.first_due(now).unwrap_or(predicted);
                 seconds(first.until(now).max(too_late.map_or(Duration::ZERO, |(_, late)| late)))
             };
             if self.queue.len() >= self.policy.waiting_max as usize {
@@ -98,6 +95,25 @@ impl Lane {
             return Some(Refusal::WaitedTooLong { cause, retry_after: seconds(late) });
         }
         Some(Refusal::WaitTooLong { predicted: predicted.until(now), allowed, cause, retry_after: seconds(late) })
+    }
+
+    /// Why whoever comes now gets no turn until `deadline`, however short the queue is, if so: because of the breaker, or of a
+    /// hold.
+    pub fn bar(&self, deadline: Option<Instant>, now: Instant) -> Option<Cause> {
+        let outlasts = |hold: Instant| hold > now && deadline.is_some_and(|deadline| hold > deadline);
+        match self.next_probe(now) {
+            Some(_) => Some(Cause::Breaker),
+            None => self.hold.is_some_and(outlasts).then_some(Cause::Hold),
+        }
+    }
+
+    /// When the breaker lets somebody through again, or has to be asked again, if it lets nobody now.
+    fn next_probe(&self, now: Instant) -> Option<Instant> {
+        match self.breaker.state(now) {
+            State::Closed => None,
+            State::Open { until } => Some(until),
+            State::HalfOpen { free } => (free == 0).then_some(now),
+        }
     }
 
     /// Turns away those whose deadline has passed, and those whose deadline comes before an open breaker's next probe.
@@ -135,8 +151,14 @@ impl Lane {
 
     /// When the entry would go by the fair order as it stands: an estimate, since later clients can still move it back.
     pub(super) fn predict(&self, entry: &Entry, now: Instant) -> (Instant, Cause) {
-        let ahead = self.queue.cost_ahead(entry.client, entry.weight, entry.arrival);
-        self.predict_after(ahead, entry.cost, now)
+        let of_lane = self.predict_after(self.ahead_of(entry, now), entry.cost, now);
+        let of_client = self.predict_own(entry, now).filter(|(at, _)| *at > of_lane.0);
+        of_client.unwrap_or(of_lane)
+    }
+
+    /// When the first of those who wait leaves; nothing if nobody waits.
+    fn first_due(&self, now: Instant) -> Option<Instant> {
+        self.upcoming(now).next().map(|coming| coming.due)
     }
 
     /// When a ticket of that cost could go if tickets of `ahead` in all go before it, and what it would wait for most.

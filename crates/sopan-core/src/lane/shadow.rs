@@ -8,7 +8,7 @@
 //!
 //! It is told of traffic as it is and not as it would be, and so it leaves out:
 //!
-//! - *Who it is.* Fairness between clients, the bytes that wait, and places (`max_in_flight`, which act in earnest, beside
+//! - *Who it is.* Fairness between clients, what single clients keep to themselves, the bytes that wait, and places (`max_in_flight`, which act in earnest, beside
 //!   this) change nothing here, and nobody leaves the line but by his turn or his deadline.
 //! - *What is not sent.* Retries that would have been made are charged nothing; a request that goes out at once and then
 //!   fails to connect is charged all the same.
@@ -183,6 +183,16 @@ impl Shadow {
         snapshot.holds = self.holds;
         snapshot.breaker = self.breaker.state(now);
         snapshot.fills = self.bucket.fills(now).collect();
+    }
+
+    pub(super) fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
+    /// How long a newcomer would wait, and the breaker that there would be.
+    pub(super) fn foresee(&mut self, now: Instant) -> (Duration, &Breaker) {
+        self.pass(now);
+        (self.predict(1, now).0.until(now), &self.breaker)
     }
 
     /// Takes a newcomer in, if a lane would; answers how long he would wait.

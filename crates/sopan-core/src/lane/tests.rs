@@ -1,7 +1,11 @@
 use super::*;
 use crate::breaker::Breaker;
 use crate::policy::BreakerPolicy;
+use crate::queue::ClientId;
 use crate::retry::Budget;
+
+mod operator;
+mod own;
 
 const MS: u64 = 1_000_000;
 
@@ -527,6 +531,39 @@ fn an_open_breaker_refuses_newcomers_and_keeps_those_who_can_wait() {
     world.told(&[Refused(late, Refusal::BreakerOpen { retry_after: 1 })]);
     world.succeed(2, 2_200);
     world.told(&[Go(patient)]);
+}
+
+#[test]
+fn who_comes_while_nobody_gets_a_turn_in_time_is_told_why() {
+    let mut world = world(&["1000/s burst 10"]);
+    let bar = |world: &World, deadline: Option<u64>, now| world.lane.bar(deadline.map(at), at(now));
+    assert_eq!(bar(&world, Some(0), 0), None);
+    world.lane.hold(Duration::from_millis(500), at(0));
+    for (deadline, now, expected) in [
+        (Some(499), 0, Some(Cause::Hold)),
+        (Some(500), 0, None),
+        (None, 0, None),
+        (Some(499), 499, Some(Cause::Hold)),
+        (Some(499), 500, None),
+    ] {
+        assert_eq!(bar(&world, deadline, now), expected, "{deadline:?} at {now}");
+    }
+    for _ in 0..3 {
+        world.lane.unconnected(None, at(0));
+    }
+    for (deadline, now, expected) in [
+        (None, 0, Some(Cause::Breaker)),
+        (Some(30_000), 1_999, Some(Cause::Breaker)),
+        // There is room for a probe.
+        (Some(30_000), 2_000, None),
+    ] {
+        assert_eq!(bar(&world, deadline, now), expected, "{deadline:?} at {now}");
+    }
+    let probe = world.come(2_000);
+    world.told(&[Go(probe)]);
+    assert_eq!(bar(&world, None, 2_000), Some(Cause::Breaker));
+    world.succeed(probe, 2_100);
+    assert_eq!(bar(&world, None, 2_100), None);
 }
 
 #[test]

@@ -55,8 +55,8 @@ pub enum Revalidate {
     /// When it is not fresh any more, as RFC 9111 has it.
     #[default]
     Stale,
-    /// Each time it is used, if it can be asked about: for upstreams that do not count a 304, and where nothing may be out
-    /// of date.
+    /// Each time it is used, if it has a validator to ask about it with: for upstreams that do not count a 304. Without one a
+    /// request would cost as much as the first, so that such an answer is used while it is fresh, as ever.
     Always,
 }
 

@@ -345,6 +345,9 @@ pub struct MarginError {
 }
 
 impl Margin {
+    /// Nothing is left unused.
+    pub const NONE: Self = Self(0);
+
     /// A margin of so many millionths.
     ///
     /// # Errors

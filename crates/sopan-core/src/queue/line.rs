@@ -15,6 +15,10 @@ impl Line {
         self.tickets.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.tickets.len()
+    }
+
     pub(super) fn insert(&mut self, arrival: u64, id: TicketId, cost: u32) {
         let before = self.tickets.insert(arrival, (id, cost));
         assert!(before.is_none(), "an exchange waits once at a time, and no two have the same arrival");

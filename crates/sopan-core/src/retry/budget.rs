@@ -67,12 +67,17 @@ impl Budget {
 
     /// Whether one more retry could be afforded now.
     pub fn affords(&mut self, now: Instant) -> bool {
+        self.left(now).is_none_or(|left| left > 0)
+    }
+
+    /// How many more could be afforded now; none where any number can.
+    pub fn left(&mut self, now: Instant) -> Option<u64> {
         self.advance(now);
         let oldest = place(self.newest + 1);
         let retries: u64 = self.slots.iter().map(|slot| slot.retries).sum();
         let all: u64 = self.slots.iter().map(|slot| slot.requests).sum();
         let requests = all - self.slots[oldest].requests;
-        !self.on || retries < RESERVE + requests / REQUESTS_PER_RETRY
+        self.on.then(|| (RESERVE + requests / REQUESTS_PER_RETRY).saturating_sub(retries))
     }
 
     /// Whether one more retry can be afforded; if so, it is spent.

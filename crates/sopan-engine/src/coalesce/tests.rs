@@ -3,8 +3,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, SystemTime};
 
-use http::header::{ACCEPT, VIA};
-use http::{HeaderMap, HeaderValue};
+use http::header::{ACCEPT, IF_NONE_MATCH, IF_RANGE, RANGE, VIA};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -171,6 +171,39 @@ async fn the_one_that_has_waited_longest_leads_when_the_leader_leaves() {
     assert_eq!((air.count(), Arc::strong_count(&seat)), (0, 1));
     drop(lead(&air, "a"));
     assert_eq!(air.count(), 0);
+}
+
+/// What has to be asked about each time is older than nobody who gets it.
+#[tokio::test(start_paused = true)]
+async fn those_who_came_before_it_was_asked_for_get_it_and_the_others_ask_once_more() {
+    let (air, seat) = (air(), Seat::default());
+    let wait = || Box::pin(follow(&air, "a").wait(None)) as Wait;
+    let leader = lead(&air, "a");
+    let mut before = [wait(), wait()];
+    leader.sends();
+    let mut between = [wait(), wait()];
+    // The last time counts: it was sent again.
+    leader.sends();
+    let mut later = [wait(), wait(), wait()];
+    leader.answers_those_before(seats(&seat));
+    for wait in before.iter_mut().chain(&mut between) {
+        assert_eq!(news(&told(wait).unwrap()), "shared");
+    }
+    let Some(Led::Lead(second)) = told(&mut later[0]) else { panic!("nobody leads") };
+    assert!(later[1..].iter_mut().all(|wait| told(wait).is_none()));
+    let mut latest = wait();
+    second.sends();
+    second.answers_those_before(seats(&seat));
+    for wait in later[1..].iter_mut().chain([&mut latest]) {
+        assert_eq!(news(&told(wait).unwrap()), "shared");
+    }
+    assert_eq!((air.count(), Arc::strong_count(&seat)), (0, 1));
+    // Nobody has come since it was sent, and there is no seat.
+    let leader = lead(&air, "a");
+    let mut before = wait();
+    leader.sends();
+    leader.answers_those_before(|| None);
+    assert_eq!((news(&told(&mut before).unwrap()), air.count()), ("alone", 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -423,9 +456,13 @@ fn a_storm_on_several_threads_leaves_nobody_waiting() {
                         Joined::Alone => panic!("nobody was for itself"),
                     };
                     let Some(leader) = lead else { continue };
-                    match rng.random_range(0..5) {
+                    match rng.random_range(0..6) {
                         0 => leader.stored(),
                         1 => leader.failed(),
+                        3 => {
+                            leader.sends();
+                            leader.answers_those_before(seats(seat));
+                        }
                         2 => {
                             let landing = leader.landing();
                             leader.shared(seats(seat));

@@ -84,6 +84,8 @@ pub enum What {
 pub enum Awaited {
     /// Tokens of a rate or a quota, and those who go before it.
     Token,
+    /// Tokens of the limits that its client has for itself.
+    Own,
     /// The end of a hold.
     Hold,
     /// A place among the requests under way.
@@ -101,6 +103,7 @@ impl Awaited {
     pub fn word(self) -> &'static str {
         match self {
             Self::Token => "token",
+            Self::Own => "own",
             Self::Hold => "hold",
             Self::Place => "place",
             Self::Probe => "probe",
@@ -112,6 +115,7 @@ impl Awaited {
     fn words(self) -> &'static str {
         match self {
             Self::Token => "for a token",
+            Self::Own => "for a token of its client",
             Self::Hold => "for the end of a hold",
             Self::Place => "for a place",
             Self::Probe => "for the breaker",
@@ -126,6 +130,7 @@ impl From<Cause> for Awaited {
         match cause {
             Cause::Hold => Self::Hold,
             Cause::Limits => Self::Token,
+            Cause::Own => Self::Own,
             Cause::Places => Self::Place,
             Cause::Breaker => Self::Probe,
         }
@@ -184,6 +189,7 @@ mod tests {
         let answered = |status, retry_after| What::Answered { status, retry_after };
         for (what, expected) in [
             (waited(Awaited::Token, ms(3_215)), "waited 3.2 s for a token"),
+            (waited(Awaited::Own, ms(41)), "waited 41 ms for a token of its client"),
             (waited(Awaited::Hold, ms(61_300)), "waited 61 s for the end of a hold"),
             (waited(Awaited::Place, Duration::from_micros(420)), "waited 0.4 ms for a place"),
             (waited(Awaited::Probe, ms(9_960)), "waited 10 s for the breaker"),

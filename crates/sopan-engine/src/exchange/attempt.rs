@@ -23,6 +23,7 @@ impl Exchange<'_> {
             match self.turn(next).await {
                 Ok(()) => {}
                 Err(NoTurn::Stopped(stop)) => return Attempt::Stopped(Box::new(stop)),
+                Err(NoTurn::Superseded(failure)) => return Attempt::Superseded(Box::new((failure, next))),
                 Err(NoTurn::Unconnected(failure)) => {
                     self.story.attempts += 1;
                     self.unconnected();

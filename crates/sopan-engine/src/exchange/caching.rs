@@ -3,13 +3,18 @@
 //! What is decided, whether an answer in store will do, how the upstream is asked, what becomes of its answer, is decided
 //! in `sopan_core::cache`; here it is done. A fresh hit is answered on the spot, without a task, a wait or a token
 //! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on. The head is changed on its way to the upstream,
-//! and made again what the client sent when there is an answer to be held against it, by `own`. How an answer is made of what is stored is in `reuse`, what becomes
-//! of the upstream's in `settle`, asking in the background in `background`, what an unsafe request makes untrue in `untrue`.
+//! and made again what the client sent when there is an answer to be held against it, by `own`. Who waits for an equal request
+//! is in `together`. How an answer is made of what is stored is in `reuse`, and when that is given for want of another in
+//! `standby`; what becomes of the upstream's answer in `settle`, of the rest of a part in `join`, of what an unsafe request
+//! makes untrue in `untrue`. Asking while the client has its answer already is in `background`.
 
 pub(crate) mod background;
+mod join;
 mod own;
 mod reuse;
 mod settle;
+mod standby;
+mod together;
 mod untrue;
 mod whose;
 
@@ -26,25 +31,21 @@ use sopan_core::cache::range::Span;
 use sopan_core::cache::status::{CacheStatus, Forward};
 use sopan_core::cache::vary::Selecting;
 use sopan_core::cache::{
-    After, Ask, Asked, Failure, Lookup, Marks, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_failure,
-    after_response, lookup,
+    After, Ask, Asked, Lookup, Marks, NotStored, Owner, Received, Reuse, Send, Shape, Stored, after_response, lookup,
 };
 use sopan_core::policy::{CachePolicy, PathTreatment};
 
 use self::reuse::CACHE_STATUS;
-use super::turn::Stop;
-use super::{Answer, Exchange, GivenUp};
+use super::{Answer, Exchange};
 use crate::body::Body;
-use crate::coalesce::{Joined, Leader, Led};
-use crate::event::{Awaited, Cached, Observed};
-use crate::exchange::flow::Reader;
-use crate::refusal::Refusal;
+use crate::coalesce::Leader;
+use crate::event::{Cached, Observed};
 use crate::store::{self, Entry, Epoch, Key, Sought};
+use join::is_joined;
 use own::Own;
 pub(super) use settle::Unsettled;
-
-/// How often a request looks anew because another has changed what is stored, before it goes on its own.
-const LOOKS_MAX: usize = 4;
+pub(super) use standby::Standby;
+pub(crate) use together::Seat;
 
 /// What the cache knows of an exchange that was not answered from store on the spot.
 pub(super) struct Caching {
@@ -118,12 +119,6 @@ impl Caching {
     }
 }
 
-/// An answer that is coming, with its body from the beginning, for a request that asked the same.
-pub(crate) struct Seat {
-    stored: Arc<Stored>,
-    reader: Reader,
-}
-
 /// Shows the stored answers of an entry to who decides; hardly ever are there several.
 fn with_stored<T>(entry: Option<&Entry>, decide: impl FnOnce(&[&Stored]) -> T) -> T {
     match entry.map(|entry| &*entry.variants) {
@@ -191,118 +186,9 @@ impl Exchange<'_> {
         decide(&Asked { method, target, host: &host, headers, marks, owner, has_body, directives, rule })
     }
 
-    /// Whether others who ask the same may have an answer unasked, so that they need not go to the upstream too.
-    fn is_for_others(&self, caching: &Caching, policy: &CachePolicy, stored: &Stored, now: SystemTime) -> bool {
-        self.with_asked(caching, |asked| matches!(lookup(policy, asked, &[stored], now), Lookup::Reuse(_)))
-    }
-
     /// Whether it may have changed something at the upstream, which nobody has told.
     fn may_have_written(&self, caching: &Caching) -> bool {
         (caching.is_out || caching.is_in_doubt) && invalidates(self.head.method(), StatusCode::OK)
-    }
-
-    /// Whether something is to be looked at or waited for before the request goes to the upstream.
-    pub(super) fn has_to_wait(&self) -> bool {
-        let (Some(cache), Some(caching)) = (&self.upstream.cache, &self.caching) else { return false };
-        let Some(sent) = &caching.sent else { return true };
-        let is_alone = || {
-            self.with_asked(caching, |asked| cache.flights.is_alone(&caching.key, asked, caching.told_apart(), sent))
-        };
-        let goes_by_itself = self.upstream.observe || !sent.is_sharable || is_alone();
-        caching.leader.is_none() && (cache.store.may_be_on_disk(&caching.key) || !goes_by_itself)
-    }
-
-    /// What has to be done before the request goes to the upstream: what is on file is looked at, and an equal request that is
-    /// under way is waited for.
-    pub(super) async fn before_sending(&mut self) -> Option<Answer> {
-        let upstream = self.upstream;
-        let (cache, caching) = (upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let entry = cache.store.load(&caching.key, &cache.policy, self.rule()).await;
-        let is_known = match (&caching.entry, &entry) {
-            (Some(known), Some(entry)) => Arc::ptr_eq(known, entry),
-            (None, None) => caching.sent.is_some(),
-            _ => false,
-        };
-        if !is_known && let Some(answer) = self.look_at(entry).await {
-            return Some(answer);
-        }
-        if self.caching.as_ref().is_some_and(|caching| caching.sent.is_none()) {
-            return Some(self.refuse(Refusal::OnlyIfCached));
-        }
-        for _ in 0..LOOKS_MAX {
-            let caching = self.caching.as_ref()?;
-            let sent = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe)?;
-            let told_apart = caching.told_apart();
-            let joined =
-                self.with_asked(caching, |asked| cache.flights.join(caching.key.clone(), asked, told_apart, sent));
-            let caching = self.caching.as_mut()?;
-            let led = match joined {
-                Joined::Lead(leader) => Led::Lead(leader),
-                Joined::Alone => Led::Alone,
-                Joined::Follow(follower) => {
-                    caching.has_followed = true;
-                    self.story.waits(Awaited::Equal, upstream.clock.now());
-                    let led = follower.wait(self.deadline).await;
-                    self.waited(true);
-                    led
-                }
-            };
-            match led {
-                Led::Shared(seat) => {
-                    let stored = Arc::clone(&seat.stored);
-                    if let Some(answer) = self.share(seat) {
-                        return Some(answer);
-                    }
-                    if !self.is_told_apart(&stored) {
-                        return None;
-                    }
-                }
-                Led::Alone => return None,
-                Led::TooLate => return Some(self.give_up(GivenUp::Stopped(Stop::TotalTimeout { sent: false })).await),
-                Led::LookAgain => {
-                    if let Some(answer) = self.look_again().await {
-                        return Some(answer);
-                    }
-                }
-                Led::Lead(leader) => {
-                    // The one before may have stored its answer after this one has looked.
-                    if let Some(answer) = self.look_again().await {
-                        leader.stored();
-                        return Some(answer);
-                    }
-                    self.caching.as_mut()?.leader = Some(leader);
-                    return None;
-                }
-            }
-        }
-        None
-    }
-
-    /// Answers with what another request has brought, if it is for this one too.
-    fn share(&mut self, seat: Seat) -> Option<Answer> {
-        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let now = self.upstream.clock.wall();
-        let looked = self.with_asked(caching, |asked| lookup(&cache.policy, asked, &[&seat.stored], now));
-        let Lookup::Reuse(reuse) = looked else { return None };
-        let forward = caching.forward();
-        self.answer_from_seat(seat, &reuse, forward)
-    }
-
-    /// Whether this answer was chosen by something in which the request differs, as was not known before: those that have
-    /// the same there can wait for each other.
-    fn is_told_apart(&mut self, stored: &Stored) -> bool {
-        let headers = self.head.headers();
-        let Some(caching) = self.caching.as_mut().filter(|_| !stored.selecting.is_for(headers)) else { return false };
-        let told_apart = Selecting::of(&stored.headers, headers);
-        let is_new = !told_apart.is_beyond_fields && caching.told_apart() != Some(&told_apart);
-        caching.told_apart = Some(Box::new(told_apart));
-        is_new
-    }
-
-    async fn look_again(&mut self) -> Option<Answer> {
-        let (cache, caching) = (self.upstream.cache.as_ref()?, self.caching.as_ref()?);
-        let entry = cache.store.load(&caching.key, &cache.policy, self.rule()).await;
-        self.look_at(entry).await
     }
 
     /// Looks at what is stored now, once more.
@@ -346,11 +232,12 @@ impl Exchange<'_> {
         if observe && matches!(looked, Lookup::Reuse(_)) {
             self.story.observed = Some(Box::new(Observed::from_store()));
         }
-        let Some(caching) = &mut self.caching else { return };
-        caching.entry = entry;
+        let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
+        let memory_max = cache.store.memory_body_max();
+        let is_joined = |ask: &Ask| entry.as_ref().is_some_and(|entry| is_joined(entry, ask, memory_max));
         caching.sent = match looked {
             Lookup::Send(send) if observe => Some(Send { ask: None, fallback: None, is_sharable: false, ..send }),
-            Lookup::Send(send) => Some(send),
+            Lookup::Send(send) => Some(Send { ask: send.ask.filter(|ask| is_joined(ask)), ..send }),
             Lookup::Unsatisfied if !observe => None,
             Lookup::Unsatisfied | Lookup::Reuse(_) => Some(Send {
                 forward: Forward::Bypass,
@@ -360,6 +247,7 @@ impl Exchange<'_> {
                 may_store: !caching.directives.no_store,
             }),
         };
+        caching.entry = entry;
     }
 
     /// Tells the client of an answer of the upstream that the cache does not look at why it had to be asked for.
@@ -380,6 +268,7 @@ impl Exchange<'_> {
     pub(super) fn note_sending(&mut self) {
         let (Some(cache), Some(caching)) = (&self.upstream.cache, &mut self.caching) else { return };
         (caching.requested, caching.epoch) = (self.upstream.clock.wall(), cache.store.epoch());
+        caching.leader.iter().for_each(Leader::sends);
         caching.is_in_doubt |= caching.is_out;
         caching.is_out = true;
     }
@@ -413,30 +302,6 @@ impl Exchange<'_> {
             sent.ask = None;
         }
         self.dress();
-    }
-
-    /// There is no answer from the upstream: the one in store, though it is stale, if that is allowed.
-    pub(super) async fn stale_instead(&mut self, failure: Failure) -> Option<Answer> {
-        let cache = self.upstream.cache.as_ref()?;
-        let leader = self.caching.as_mut()?.leader.take();
-        self.undress();
-        let (now, caching) = (self.upstream.clock.wall(), self.caching.as_ref()?);
-        let decide = |asked: &Asked<'_>, stored: &[&Stored]| {
-            after_failure(&cache.policy, asked, caching.sent.as_ref()?, stored, failure, now)
-        };
-        let entry = caching.entry.as_deref();
-        let reuse = self.with_asked(caching, |asked| with_stored(entry, |stored| decide(asked, stored)));
-        if let Some(leader) = leader {
-            leader.failed();
-        }
-        let (reuse, key, entry) = (reuse?, caching.key.clone(), caching.entry.clone()?);
-        let told = CacheStatus {
-            forward: Some(caching.forward()),
-            ttl: Some(reuse.ttl),
-            detail: reuse.stale,
-            ..CacheStatus::default()
-        };
-        self.answer_from(&key, &entry.variants[reuse.index], &reuse, Cached::Stale, &told).await
     }
 }
 

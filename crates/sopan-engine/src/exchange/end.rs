@@ -25,8 +25,9 @@ impl Exchange<'_> {
     pub(super) async fn give_up(&mut self, why: GivenUp) -> Answer {
         let failure = match &why {
             GivenUp::Stopped(stop) => failure_of(*stop),
-            GivenUp::Failed(_) => Some(self.last_failure()),
+            GivenUp::Failed(_) => Some(self.failure_in_hand().unwrap_or(cache::Failure::Disconnected)),
         };
+        let failure = failure.map(|failure| self.failure_by_now().unwrap_or(failure));
         if let Some(failure) = failure
             && let Some(answer) = self.stale_instead(failure).await
         {
@@ -78,12 +79,29 @@ impl Exchange<'_> {
         self.finish(refusal.response().map(Some), end)
     }
 
-    /// What the failure of the last attempt means for what is stored.
-    fn last_failure(&self) -> cache::Failure {
-        match self.last().map(|failed| failed.outcome) {
-            Some(Outcome::Answered { .. }) => cache::Failure::NoToken,
-            _ => cache::Failure::Disconnected,
+    /// What is stored is given, though the request might go on, since that may be given now for this reason; none if it turns
+    /// out that it is lost. Then the head is as it was.
+    pub(super) async fn fall_back(&mut self, failure: cache::Failure) -> Option<Answer> {
+        let answer = self.stale_instead(failure).await;
+        match &answer {
+            Some(_) => self.refund_retry(),
+            None => self.dress(),
         }
+        answer
+    }
+
+    /// What the failure of the last attempt means for what is stored, if it failed.
+    pub(super) fn failure_in_hand(&self) -> Option<cache::Failure> {
+        Some(match self.last()?.outcome {
+            Outcome::Answered { status, .. } if status.is_server_error() => cache::Failure::Error,
+            Outcome::Answered { .. } => cache::Failure::NoToken,
+            Outcome::NotSent | Outcome::Broken | Outcome::TimedOut => cache::Failure::Disconnected,
+        })
+    }
+
+    /// What it would be if the request came now.
+    pub(super) fn failure_by_now(&self) -> Option<cache::Failure> {
+        self.falls_back(self.caching.as_ref()?, self.now())
     }
 
     pub(super) fn end(&self, verdict: Verdict) -> End {
@@ -122,7 +140,7 @@ impl Exchange<'_> {
 
     fn ended(&mut self, response: Response<Option<Bytes>>, lines: Option<Vec<u8>>, end: End) -> Answer {
         let bytes = response.body().as_ref().map_or(0, Bytes::len) as u64;
-        let (to, method) = (self.upstream.audience(), self.head.method());
+        let (to, method) = (self.upstream.audience(self.client), self.head.method());
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
         self.story.ended(to, method, uri, bytes, Ending::Whole);
         Answer { response: response.map(AnswerBody::Full), lines, end, tunnel: None }
@@ -160,6 +178,7 @@ impl Exchange<'_> {
         self.story.gives_from_store(self.upstream.clock);
         let uri = std::mem::take(self.head.uri_mut());
         let told = Told {
+            client: self.client,
             story: self.story.hand_on(),
             method: std::mem::take(self.head.method_mut()),
             uri: self.original.take().map_or(uri, |original| *original),
@@ -200,6 +219,6 @@ impl Drop for Exchange<'_> {
             self.upstream.observer.attempted(Attempted::Left);
         }
         let uri = self.original.as_deref().unwrap_or(self.head.uri());
-        self.story.ended(self.upstream.audience(), self.head.method(), uri, 0, Ending::Cut);
+        self.story.ended(self.upstream.audience(self.client), self.head.method(), uri, 0, Ending::Cut);
     }
 }

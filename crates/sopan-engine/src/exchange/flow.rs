@@ -15,6 +15,7 @@
 
 mod finish;
 mod kept;
+mod readers;
 mod state;
 mod stir;
 
@@ -41,6 +42,8 @@ use stir::Stir;
 const WINDOW_BYTES: u64 = 256 * 1024;
 /// How long the first waits for the others to come where it is. It is time for at least 25 KiB/s.
 const LAG_MAX: Duration = Duration::from_secs(10);
+/// How long it does so in all for one body, so that nobody sets the pace for others.
+const LAGS_MAX: Duration = Duration::from_secs(30);
 /// The most that is read of a body for the store alone.
 const FINISH_BYTES_MAX: u64 = 1024 * 1024;
 /// The longest that this may take.

@@ -98,6 +98,7 @@ impl Exchange<'_> {
         let received = std::mem::replace(response.version_mut(), Version::HTTP_11);
         let headers = response.headers_mut();
         let named_by_connection = strip_hop_by_hop(headers);
+        self.upstream.hide_credential(headers);
         if self.crossing.is_some() {
             append_via(headers, received);
         }

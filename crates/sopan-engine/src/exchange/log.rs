@@ -95,8 +95,24 @@ impl Exchange<'_> {
 
     /// sopan answers by itself, without an attempt.
     pub(super) fn log_refusal(&self, refusal: &Refusal) {
+        if self.story.is_nobodys() {
+            return self.log_unasked(refusal);
+        }
         let Some(count) = self.upstream.refusals.next(self.now()) else { return };
         log_refusal(refusal, count, self.upstream.name(), self.head.method(), self.target_as_sent());
+    }
+
+    /// What was given though it is stale could not be asked about in the background. No client is the worse for it yet, and
+    /// whoever comes next tries again.
+    fn log_unasked(&self, refusal: &Refusal) {
+        let (reason, detail, upstream) = (refusal.reason(), refusal.detail(), self.upstream.name());
+        let target = self.shown_target();
+        tracing::debug!(
+            reason,
+            upstream,
+            target,
+            "{target} is stale, and was not asked about in the background: {detail}"
+        );
     }
 
     /// What the upstream said of when to come again: a wait, nothing, or nothing that can be used.

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response, Uri};
+use sopan_core::access::Barred;
 use sopan_core::h1::request::BadRequest;
+use sopan_core::queue::ClientId;
 use sopan_core::safety::Denied;
 use sopan_core::trace::Sampler;
 
@@ -38,6 +40,8 @@ pub struct Nowhere {
 pub enum Astray {
     /// Its door does not let it in.
     Denied(Denied),
+    /// It is of nobody who may ask this.
+    Barred(Barred),
     /// No upstream takes it.
     NoRoute,
 }
@@ -53,8 +57,8 @@ impl Nowhere {
         Self { sampler, ..self }
     }
 
-    /// The answer to what cannot be read as a request.
-    pub fn unread(&self, bad: BadRequest) -> Response<Bytes> {
+    /// The answer to what cannot be read as a request of this client.
+    pub fn unread(&self, bad: BadRequest, client: ClientId) -> Response<Bytes> {
         let mut story = Story::new(self.clock.now());
         let refusal = Refusal::Unreadable(bad);
         story.refused = Some(refusal.reason());
@@ -62,12 +66,18 @@ impl Nowhere {
         story.answered(response.status());
         // What it would have asked for is not known, and is told so.
         let method = Method::from_bytes(b"-").unwrap_or_default();
-        story.ended(self.audience(), &method, &Uri::from_static("*"), response.body().len() as u64, Ending::Whole);
+        story.ended(
+            self.audience(client),
+            &method,
+            &Uri::from_static("*"),
+            response.body().len() as u64,
+            Ending::Whole,
+        );
         response
     }
 
-    /// The answer to a request that leads nowhere.
-    pub fn answer(&self, mut request: Parts, why: Astray) -> Answer {
+    /// The answer to a request of this client that leads nowhere.
+    pub fn answer(&self, mut request: Parts, client: ClientId, why: Astray) -> Answer {
         let mut story = Story::new(self.clock.now());
         story.join_trace(self.sampler, &mut request.headers, &self.jitter);
         // One that was to go no further asks nothing of an upstream; but who is not let in is told nothing.
@@ -89,12 +99,12 @@ impl Nowhere {
         let bytes = response.body().len() as u64;
         let mut response = response.map(|body| AnswerBody::Full(Some(body)));
         story.tell(&mut response);
-        story.ended(self.audience(), &request.method, &request.uri, bytes, Ending::Whole);
+        story.ended(self.audience(client), &request.method, &request.uri, bytes, Ending::Whole);
         Answer { response, lines: None, end, tunnel: None }
     }
 
-    fn audience(&self) -> Audience<'_> {
-        Audience { clock: self.clock, observer: &*self.observer }
+    fn audience(&self, client: ClientId) -> Audience<'_> {
+        Audience { clock: self.clock, observer: &*self.observer, client }
     }
 }
 
@@ -103,6 +113,7 @@ fn refusal(request: &Parts, why: Astray) -> Refusal {
         // Whoever takes us for a proxy of the other kind is best told that, for whatever host it asks.
         _ if request.method == Method::CONNECT => Refusal::Unsupported("CONNECT"),
         Astray::Denied(denied) => Refusal::Denied(denied),
+        Astray::Barred(barred) => Refusal::Barred(barred),
         Astray::NoRoute => Refusal::NoRoute,
     }
 }

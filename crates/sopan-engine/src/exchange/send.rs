@@ -39,6 +39,8 @@ impl Exchange<'_> {
         let begun = upstream.clock.now();
         let mut attempt_ends = begun.after(upstream.retry.attempt_timeout);
         let mut timer = conn.take_timer();
+        // Only now, and anew for each attempt: it may have been changed meanwhile.
+        upstream.credential.iter().for_each(|credential| credential.put_in(head));
         let result = {
             let (attempt, interims) = (body.attempt(), interims.as_ref());
             let written = |at| {
@@ -90,6 +92,7 @@ impl Exchange<'_> {
             .await
         };
         conn.put_timer(timer);
+        upstream.credential.iter().for_each(|credential| credential.take_out(head));
         let moved = body.take_moved();
         *deadline = deadline.map(|total| total.after(moved));
         story.heard(upstream.clock);

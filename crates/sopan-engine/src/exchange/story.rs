@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
+use sopan_core::cache::status::Detail;
 use sopan_core::decimal::Decimal;
+use sopan_core::queue::ClientId;
 use sopan_core::time::{Instant, nanos};
 
 use super::trail::{Ending, Trail};
@@ -22,6 +24,7 @@ pub(super) struct Story {
     pub(super) refused: Option<&'static str>,
     pub(super) observed: Option<Box<Observed>>,
     pub(super) cache: Option<Cached>,
+    pub(super) cache_detail: Option<Detail>,
     /// When it was sent, or never, as long as nothing is noted.
     pub(super) sent: Instant,
     /// What happened, where it is more than that.
@@ -41,6 +44,8 @@ enum Progress {
     Head,
     /// The observer knows it all, or will hear it from another.
     All,
+    /// No client asks, only the store, and it is counted as an attempt alone.
+    Nobody,
 }
 
 /// What goes on.
@@ -57,15 +62,18 @@ enum Now {
     Asks(Instant),
 }
 
-/// Who is told a story, and the clock by which it ends.
+/// Who is told a story, whose it is, and the clock by which it ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Audience<'a> {
     pub(crate) clock: Clock,
     pub(crate) observer: &'a dyn Observer,
+    /// Whose the exchange is.
+    pub(crate) client: ClientId,
 }
 
 /// A story, and whose it is.
 pub(super) struct Told {
+    pub(super) client: ClientId,
     pub(super) story: Story,
     pub(super) method: Method,
     pub(super) uri: Uri,
@@ -77,7 +85,7 @@ impl Told {
     }
 
     pub(super) fn ended_so(&mut self, upstream: &Upstream, bytes: u64, ending: Ending) {
-        self.story.ended(upstream.audience(), &self.method, &self.uri, bytes, ending);
+        self.story.ended(upstream.audience(self.client), &self.method, &self.uri, bytes, ending);
     }
 }
 
@@ -96,6 +104,7 @@ impl Story {
             refused: None,
             observed: None,
             cache: None,
+            cache_detail: None,
             sent: Instant::NEVER,
             trail: None,
             now: Now::Between,
@@ -164,16 +173,23 @@ impl Story {
         Duration::from_nanos(self.upstream)
     }
 
-    /// The observer is told by another, when the answer has been passed on.
-    pub(super) fn is_told_later(&mut self) {
-        self.progress = Progress::All;
+    /// No client asks, only the store, and it is counted as an attempt alone.
+    pub(super) fn is_of_nobody(&mut self) {
+        self.progress = Progress::Nobody;
+        // Nor is it in a trace, of which nobody would be told.
+        self.trail = None;
     }
 
-    /// The story for that other.
+    /// Whether no client waits for the answer.
+    pub(super) fn is_nobodys(&self) -> bool {
+        self.progress == Progress::Nobody
+    }
+
+    /// The story for another, who tells the observer when the answer has been passed on.
     pub(super) fn hand_on(&mut self) -> Self {
         let trail = self.trail.take();
         let story = Self { trail, ..self.clone() };
-        self.is_told_later();
+        self.progress = self.progress.max(Progress::All);
         story
     }
 
@@ -219,10 +235,11 @@ impl Story {
 
     /// Tells the observer, once.
     pub(super) fn ended(&mut self, to: Audience<'_>, method: &Method, uri: &Uri, bytes: u64, ending: Ending) {
-        let progress = std::mem::replace(&mut self.progress, Progress::All);
-        if progress == Progress::All {
+        let progress = self.progress;
+        if progress >= Progress::All {
             return;
         }
+        self.progress = Progress::All;
         let ending = match ending {
             Ending::Cut if progress == Progress::Open => Ending::Left,
             ending => ending,
@@ -230,36 +247,36 @@ impl Story {
         // A client that has left ends what was under way.
         self.waited(to.clock);
         self.heard(to.clock);
-        let total = to.clock.now().since(self.arrived);
-        let mut trail = self.trail.take();
-        let plain;
-        let (steps, steps_left_out, trace) = match &mut trail {
-            None => {
-                plain = self.plain(ending, total);
-                (plain.steps(), 0, None)
-            }
-            Some(trail) => {
-                self.end_trail(trail, ending, total);
-                (trail.steps(), trail.left_out(), trail.trace.as_ref())
-            }
-        };
-        to.observer.ended(&Event {
+        let ended = to.clock.now();
+        let total = ended.since(self.arrived);
+        let event = Event {
+            client: to.client,
             method,
             uri,
             status: self.status.filter(|_| progress == Progress::Head),
             refused: self.refused,
             observed: self.observed.as_deref(),
             cache: self.cache,
+            cache_detail: self.cache_detail,
             wait: Duration::from_nanos(self.wait),
             attempts: self.attempts,
             upstream: self.upstream(),
             total,
+            ended,
             bytes,
             whole: !matches!(ending, Ending::Cut | Ending::Left),
-            steps,
-            steps_left_out,
-            trace,
-        });
+            steps: &[],
+            steps_left_out: 0,
+            trace: None,
+        };
+        match self.trail.take() {
+            None => to.observer.ended(&Event { steps: self.plain(ending, total).steps(), ..event }),
+            Some(mut trail) => {
+                self.end_trail(&mut trail, ending, total);
+                let (steps, steps_left_out, trace) = (trail.steps(), trail.left_out(), trail.trace.as_ref());
+                to.observer.ended(&Event { steps, steps_left_out, trace, ..event });
+            }
+        }
     }
 }
 

@@ -29,11 +29,6 @@ impl Story {
             }
         }
     }
-
-    /// It is nobody's request, and in no trace.
-    pub(super) fn is_untraced(&mut self) {
-        self.trail = None;
-    }
 }
 
 impl Exchange<'_> {

@@ -8,9 +8,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{EXPECT, UPGRADE};
+use sopan_core::cache::Failure;
 use sopan_core::lane::{self, Visit};
 use sopan_core::time::Instant;
 
+use super::caching::Standby;
 use super::{Exchange, Next};
 use crate::body::{Body, BodyError};
 use crate::clock::Timer;
@@ -35,6 +37,8 @@ pub(super) enum Stop {
 pub(super) enum NoTurn {
     Stopped(Stop),
     Unconnected(ConnectFailure),
+    /// What is stored is given instead, for this reason.
+    Superseded(Failure),
 }
 
 impl From<Stop> for NoTurn {
@@ -51,7 +55,8 @@ impl Exchange<'_> {
         loop {
             let begun = self.now();
             if let Some(ticket) = self.enter(since, visit, begun)? {
-                let result = Waiting::new(ticket, &self.upstream.transport, wanted, begun).wait(self).await;
+                let standby = self.standby(since);
+                let result = Waiting::new(ticket, &self.upstream.transport, wanted, begun, standby).wait(self).await;
                 self.story.turn_comes(self.upstream.dispatcher.holds());
                 self.waited(true);
                 let (turn, conn) = result?;
@@ -117,7 +122,7 @@ impl Exchange<'_> {
 type Connecting = Pin<Box<dyn Future<Output = Result<Box<Conn>, ConnectFailure>> + Send>>;
 
 /// A ticket in the queue, with the connection that it gets before its turn.
-struct Waiting {
+struct Waiting<'a> {
     ticket: Ticket,
     transport: Arc<Transport>,
     wanted: Wanted,
@@ -127,16 +132,24 @@ struct Waiting {
     held_since: Instant,
     /// For the ticket's own alarm.
     timer: Option<Box<Timer>>,
+    /// Whether it waits in vain.
+    standby: Option<Box<Standby<'a>>>,
 }
 
 /// A connection that the upstream closes sooner than this, before a request was sent on it, is a failed one: connecting
 /// anew at once would go on for ever.
 const CLOSED_TOO_SOON: Duration = Duration::from_secs(1);
 
-impl Waiting {
-    fn new(ticket: Ticket, transport: &Arc<Transport>, wanted: Wanted, now: Instant) -> Self {
-        let transport = Arc::clone(transport);
-        Self { ticket, transport, wanted, connecting: None, conn: None, held_since: now, timer: None }
+impl<'a> Waiting<'a> {
+    fn new(
+        ticket: Ticket,
+        transport: &Arc<Transport>,
+        wanted: Wanted,
+        now: Instant,
+        standby: Option<Standby<'a>>,
+    ) -> Self {
+        let (transport, standby) = (Arc::clone(transport), standby.map(Box::new));
+        Self { ticket, transport, wanted, connecting: None, conn: None, held_since: now, timer: None, standby }
     }
 
     async fn wait(mut self, exchange: &Exchange<'_>) -> Result<(Turn, Option<Box<Conn>>), NoTurn> {
@@ -169,11 +182,19 @@ impl Waiting {
                 }
                 match self.poll_alarm(exchange, cx) {
                     Poll::Ready(()) => self.ticket.look(),
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => return self.poll_standby(exchange, cx).map(|why| Err(NoTurn::Superseded(why))),
                 }
             }
         })
         .await
+    }
+
+    /// Ready when what is stored is to be given instead.
+    fn poll_standby(&mut self, exchange: &Exchange<'_>, cx: &mut Context<'_>) -> Poll<Failure> {
+        match &mut self.standby {
+            Some(standby) => standby.poll(exchange, cx),
+            None => Poll::Pending,
+        }
     }
 
     fn body_broke(&self, body: &Body, cx: &mut Context<'_>) -> bool {
@@ -221,7 +242,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         // A connection that was not needed serves another.
         if let Some(conn) = self.conn.take() {

@@ -22,13 +22,13 @@ fn sliding(left: &[(u64, u64)], may: u64) -> Note {
     Note::Sliding { limit: LIMIT.into(), left: left.collect(), may }
 }
 
-fn limits() -> Vec<Limit> {
-    vec![LIMIT.parse().unwrap()]
+fn titles(limits: &[&str]) -> BTreeSet<String> {
+    limits.iter().map(|limit| (*limit).to_owned()).collect()
 }
 
 /// How many turns of an upstream the file knows.
 fn turns(file: &StateFile, upstream: &str) -> u64 {
-    let notes = file.upstream(upstream).restore(&limits());
+    let notes = file.upstream(upstream).restore(&titles(&[LIMIT]));
     let sum = |note: &Note| match note {
         Note::Sliding { left, may, .. } => left.iter().map(|left| left.turns).sum::<u64>() + may,
         _ => 0,
@@ -58,8 +58,7 @@ fn what_is_written_is_known_to_the_next_process() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     for _ in 0..3 {
         let mut file = open(&path).unwrap();
-        let limits = [LIMIT, "5 per day at 00:00 UTC"].map(|limit| limit.parse().unwrap());
-        let read = file.upstream("shop").restore(&limits);
+        let read = file.upstream("shop").restore(&titles(&[LIMIT, "5 per day at 00:00 UTC"]));
         let [
             Note::Sliding { left, may, .. },
             calendar,
@@ -224,8 +223,7 @@ fn upstreams_and_limits_that_are_gone_are_forgotten() {
     drop(file);
     let mut file = open(&path).unwrap();
     assert_eq!(turns(&file, "shop"), 5);
-    let other = ["50 per 30d".parse().unwrap()];
-    assert_eq!(file.upstream("mail").restore(&other), []);
+    assert_eq!(file.upstream("mail").restore(&titles(&["50 per 30d"])), []);
     file.begin().unwrap();
     drop(file);
     let file = open(&path).unwrap();

@@ -10,8 +10,10 @@
 
 mod files;
 mod index;
+mod own;
 mod place;
 mod queue;
+mod reading;
 mod record;
 mod spill;
 #[cfg(test)]
@@ -19,7 +21,7 @@ mod tests;
 mod writer;
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +29,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use sopan_core::cache::Stored;
 use sopan_core::time::Instant;
@@ -39,15 +40,17 @@ use crate::clock::Clock;
 pub(crate) use files::BodyLost;
 use files::Files;
 use index::{Counts, Index, IndexError};
+use place::Place;
 use queue::{Queue, Waiter, What};
+pub(crate) use reading::FileBody;
+use reading::Reading;
+pub(super) use reading::{Read, ReadBody};
 pub(crate) use record::BLOCK;
-use record::Shape;
+pub(super) use spill::Spilling;
 use writer::Writer;
 
 /// Less is not worth its files, and too little to hold what is written between two syncs.
 pub(super) const BYTES_MIN: u64 = 16 << 20;
-/// Each body that is written while it comes has an open file.
-const SPILLING_MAX: usize = 64;
 /// What is wrong with single answers is told of this far apart.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
@@ -61,8 +64,7 @@ pub(super) struct Disk {
 #[derive(Debug)]
 struct Shared {
     directory: PathBuf,
-    /// Held as long as the directory is ours.
-    _lock: File,
+    place: Mutex<Place>,
     bytes_max: u64,
     clock: Clock,
     /// None while it cannot be created.
@@ -78,33 +80,11 @@ struct Shared {
     is_full: AtomicBool,
     /// The index was found broken.
     is_suspect: AtomicBool,
+    evictions: AtomicU64,
     skipped: AtomicU64,
     /// Bodies that are written while they come.
     spilling: AtomicUsize,
     warned: Mutex<Option<Instant>>,
-}
-
-/// A body that lies in a file.
-#[derive(Debug)]
-pub(crate) struct FileBody {
-    pub(super) id: u64,
-    pub(super) path: PathBuf,
-    shape: Shape,
-}
-
-/// An answer that was read from the disk.
-#[derive(Debug)]
-pub(super) struct Read {
-    pub(super) id: u64,
-    /// As [`Stored::encode`] has it.
-    pub(super) head: Vec<u8>,
-    pub(super) body: ReadBody,
-}
-
-#[derive(Debug)]
-pub(super) enum ReadBody {
-    Here(Bytes),
-    File(Arc<FileBody>),
 }
 
 /// How full the disk's part is.
@@ -112,17 +92,35 @@ pub(super) enum ReadBody {
 pub struct DiskUsage {
     /// What answers take, about.
     pub bytes: u64,
-    /// What they may take.
+    /// What they may take: the rest of the bound is for what was removed and is not written over yet.
     pub bytes_max: u64,
+    /// For how many targets there are answers, about.
+    pub targets: u64,
     /// How many answers there are.
     pub answers: u64,
+    /// How many have gone to make room.
+    pub evictions: u64,
     /// How many were not stored there because the disk was full or too slow.
     pub skipped: u64,
+    /// Whether it is of use.
+    pub state: DiskState,
+}
+
+/// Whether a disk is of use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DiskState {
+    /// It takes answers and gives them.
+    #[default]
+    InUse,
+    /// It takes no more for a while, and gives those that it has.
+    Paused,
+    /// It has none, and takes none until it can be begun anew.
+    Lost,
 }
 
 impl Disk {
     pub(super) fn open(settings: &DiskSettings) -> Result<Self, CacheError> {
-        let shared = Arc::new(place::open(settings)?);
+        let shared = Arc::new(Shared::open(settings)?);
         let thread = Arc::clone(&shared);
         let writer = std::thread::Builder::new().name("cache".to_owned()).spawn(move || thread.write());
         let failed = |error| CacheError::Directory { directory: settings.directory.clone(), error };
@@ -135,12 +133,21 @@ impl Disk {
     }
 
     pub(super) fn usage(&self) -> DiskUsage {
-        let counts = *self.shared.counts.lock();
+        let shared = &self.shared;
+        let counts = *shared.counts.lock();
         DiskUsage {
             bytes: counts.bytes(),
-            bytes_max: self.shared.bytes_max,
+            bytes_max: writer::room(shared.bytes_max),
+            targets: shared.keys.lock().len() as u64,
             answers: counts.answers,
-            skipped: self.shared.skipped.load(Relaxed),
+            evictions: shared.evictions.load(Relaxed),
+            skipped: shared.skipped.load(Relaxed),
+            state: match shared.index.try_read().is_some_and(|index| index.is_some()) {
+                true if shared.is_full.load(Relaxed) => DiskState::Paused,
+                true => DiskState::InUse,
+                // Or just being begun anew, which takes its time.
+                false => DiskState::Lost,
+            },
         }
     }
 
@@ -162,7 +169,7 @@ impl Disk {
 
     /// What writes the body of the answer with this id while it comes.
     pub(super) fn spill(&self, id: u64) -> Spilling {
-        Spilling { shared: Arc::clone(&self.shared), id, length: 0, has_place: false, is_handed_on: false }
+        Spilling::new(&self.shared, id)
     }
 
     /// Stores an answer whose body was written while it came.
@@ -237,41 +244,6 @@ impl Drop for Disk {
     }
 }
 
-/// A body that is written while it comes. It goes when this is dropped, unless its answer is stored before.
-#[derive(Debug)]
-pub(super) struct Spilling {
-    shared: Arc<Shared>,
-    id: u64,
-    pub(super) length: u64,
-    /// Whether it is one of the few that are written at the same time.
-    has_place: bool,
-    is_handed_on: bool,
-}
-
-impl Spilling {
-    /// Whether there was room for a piece.
-    pub(super) fn write(&mut self, piece: &Bytes) -> bool {
-        self.has_place = self.has_place || self.shared.take_place();
-        let put = What::Piece { id: self.id, is_first: self.length == 0, piece: piece.clone() };
-        let is_taken = self.has_place && self.shared.queue.store(put);
-        if is_taken {
-            self.length += piece.len() as u64;
-        }
-        is_taken
-    }
-}
-
-impl Drop for Spilling {
-    fn drop(&mut self) {
-        if self.has_place {
-            self.shared.spilling.fetch_sub(1, Relaxed);
-        }
-        if self.length > 0 && !self.is_handed_on {
-            self.shared.queue.remove(What::GiveUp { id: self.id }, None);
-        }
-    }
-}
-
 /// A removal that is under way.
 #[derive(Debug)]
 pub(super) struct Removal {
@@ -289,43 +261,44 @@ impl Removal {
     }
 }
 
-/// Reads the answers for one key.
-#[derive(Debug)]
-pub(super) struct Reading {
-    shared: Arc<Shared>,
-    key: Key,
-}
-
-impl Reading {
-    /// Blocks the thread. The one stored first is at the beginning. None if it cannot be known what is there.
-    pub(super) fn read(self) -> Option<Vec<Read>> {
-        let Self { shared, key } = self;
-        if !shared.queue.wait_settled(&key) {
-            return None;
-        }
-        let read = shared.index.read().as_ref()?.read(&key);
-        let (found, broken) = match read {
-            Ok(read) => read,
-            Err(IndexError::Broken(_)) => {
-                // The writer sees to it.
-                shared.is_suspect.store(true, Relaxed);
-                shared.queue.remove(What::Remove { key, ids: Vec::new() }, None);
-                return None;
-            }
-            Err(error) => {
-                shared.warn(&format!("stored answers cannot be read: {error}"));
-                return None;
-            }
-        };
-        if !broken.is_empty() {
-            shared.warn_of_loss("its sum is another one");
-            shared.queue.remove(What::Remove { key, ids: broken }, None);
-        }
-        Some(found.into_iter().map(|found| shared.answer(found)).collect())
-    }
-}
-
 impl Shared {
+    fn open(settings: &DiskSettings) -> Result<Self, CacheError> {
+        let directory = settings.directory.clone();
+        if settings.bytes_max < BYTES_MIN {
+            return Err(CacheError::TooSmall { directory, bytes: settings.bytes_max });
+        }
+        let io_failed = |error| CacheError::Directory { directory: directory.clone(), error };
+        let failed = |error| match error {
+            IndexError::Taken => CacheError::Taken { directory: directory.clone() },
+            IndexError::Io(error) => io_failed(error),
+            IndexError::Broken(error) => io_failed(io::Error::other(error)),
+        };
+        let place = Place::take(&directory).map_err(failed)?;
+        let files = Files::open(place::bodies(&directory)).map_err(io_failed)?;
+        let (index, known) = place::read(&directory).map_err(failed)?;
+        files.sweep(|id| known.files.contains(&id)).map_err(io_failed)?;
+        let shared = Self {
+            place: Mutex::new(place),
+            bytes_max: settings.bytes_max,
+            clock: Clock::system(),
+            index: RwLock::new(Some(index)),
+            files,
+            queue: Queue::default(),
+            keys: Mutex::default(),
+            counts: Mutex::new(known.counts),
+            last_id: AtomicU64::new(known.last_id),
+            is_full: AtomicBool::new(false),
+            is_suspect: AtomicBool::new(false),
+            evictions: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            spilling: AtomicUsize::new(0),
+            warned: Mutex::default(),
+            directory,
+        };
+        shared.note_keys(&known.keys, &[]);
+        Ok(shared)
+    }
+
     /// Writes until it is closed. Should that fail for a mistake of ours, nobody waits for the thread, and what could not be
     /// removed is not there for the next process.
     fn write(&self) {
@@ -335,22 +308,6 @@ impl Shared {
             let _ = place::throw_away(&self.directory);
             self.queue.abandon();
         }
-    }
-
-    fn answer(&self, found: index::Found) -> Read {
-        let body = match found.body {
-            Some(body) => ReadBody::Here(body),
-            None => {
-                let path = self.files.path(found.id);
-                ReadBody::File(Arc::new(FileBody { id: found.id, path, shape: found.shape }))
-            }
-        };
-        Read { id: found.id, head: found.head, body }
-    }
-
-    fn take_place(&self) -> bool {
-        let take = |taken| (taken < SPILLING_MAX).then_some(taken + 1);
-        !self.is_full.load(Relaxed) && self.spilling.fetch_update(Relaxed, Relaxed, take).is_ok()
     }
 
     fn warn_of_loss(&self, error: &str) {
@@ -387,24 +344,4 @@ impl Shared {
 
 fn half(digest: u64) -> u32 {
     (digest >> 32) as u32
-}
-
-impl FileBody {
-    pub(super) fn length(&self) -> u64 {
-        self.shape.length
-    }
-
-    /// What it takes in memory, without its bytes.
-    pub(super) fn weight(&self) -> usize {
-        self.shape.sums.len() * 4 + self.path.as_os_str().len() + 64
-    }
-
-    pub(super) fn open(&self) -> Result<File, BodyLost> {
-        files::open(&self.path, self.shape.length)
-    }
-
-    /// Whole blocks, verified. Blocks the thread.
-    pub(super) fn read(&self, file: &File, first: u64, count: u64) -> Result<Bytes, BodyLost> {
-        files::read(file, self.id, &self.shape, first, count)
-    }
 }

@@ -4,9 +4,10 @@
 //! drive out what is asked for often. An entry that would take more than its share of the budget is not taken.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{OptionsBuilder, Weighter};
+use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 
 use super::entry::Entry;
 use super::key::{Key, Sought};
@@ -30,9 +31,23 @@ impl Weighter<Key, Arc<Entry>> for ByBytes {
     }
 }
 
+/// Counts the answers that go to make room.
+#[derive(Clone, Debug, Default)]
+struct Evicted(Arc<AtomicU64>, DefaultLifecycle<Key, Arc<Entry>>);
+
+impl Lifecycle<Key, Arc<Entry>> for Evicted {
+    type RequestState = <DefaultLifecycle<Key, Arc<Entry>> as Lifecycle<Key, Arc<Entry>>>::RequestState;
+
+    fn on_evict(&self, state: &mut Self::RequestState, key: Key, entry: Arc<Entry>) {
+        self.0.fetch_add(entry.variants.len() as u64, Relaxed);
+        self.1.on_evict(state, key, entry);
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Memory {
-    map: Cache<Key, Arc<Entry>, ByBytes, ByDigest>,
+    map: Cache<Key, Arc<Entry>, ByBytes, ByDigest, Evicted>,
+    evicted: Evicted,
     bytes_max: u64,
 }
 
@@ -44,8 +59,9 @@ impl Memory {
             .weight_capacity(bytes_max)
             .build()
             .expect("both capacities are given");
-        let map = Cache::with_options(options, ByBytes, ByDigest::default(), DefaultLifecycle::default());
-        Self { map, bytes_max }
+        let evicted = Evicted::default();
+        let map = Cache::with_options(options, ByBytes, ByDigest::default(), evicted.clone());
+        Self { map, evicted, bytes_max }
     }
 
     /// What the answers of one entry may weigh.
@@ -95,6 +111,11 @@ impl Memory {
 
     pub(super) fn bytes_max(&self) -> u64 {
         self.bytes_max
+    }
+
+    /// How many answers went to make room.
+    pub(super) fn evictions(&self) -> u64 {
+        self.evicted.0.load(Relaxed)
     }
 
     pub(super) fn targets(&self) -> u64 {

@@ -91,6 +91,8 @@ fn what_is_asked_for_often_outlives_what_is_asked_for_once_and_all_of_it_is_boun
     }
     let left = often.iter().filter(|key| cache.get(key).is_some()).count();
     assert!(left >= 45, "{left} of 50");
+    let usage = cache.usage();
+    assert_eq!(usage.memory_targets + usage.memory_evictions, 20_050, "{usage:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Where an upstream is: scheme, host, port and a path in front of every request's.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Uri};
@@ -83,6 +84,15 @@ impl Target {
         self.port
     }
 
+    /// Whether nobody on the way can read what is sent: it goes over TLS, or does not leave this machine.
+    pub fn is_confidential(&self) -> bool {
+        let is_loopback = match self.host.parse::<IpAddr>() {
+            Ok(address) => address.to_canonical().is_loopback(),
+            Err(_) => self.host.eq_ignore_ascii_case("localhost"),
+        };
+        self.tls || is_loopback
+    }
+
     /// The value of the `Host` field for this upstream.
     pub fn authority(&self) -> &HeaderValue {
         &self.authority
@@ -146,6 +156,22 @@ mod tests {
         ] {
             let target = Target::parse(url).unwrap();
             assert_eq!((target.tls, target.host(), target.port(), &*target.to_string()), (tls, host, port, shown));
+        }
+    }
+
+    #[test]
+    fn only_over_tls_or_on_this_machine_nobody_reads_along() {
+        for (url, expected) in [
+            ("https://api.example.com", true),
+            ("http://127.8.0.1:80", true),
+            ("http://[::1]", true),
+            ("http://[::ffff:127.0.0.1]", true),
+            ("http://LocalHost:8765", true),
+            ("http://api.example.com", false),
+            ("http://10.0.0.1", false),
+            ("http://localhost.example.com", false),
+        ] {
+            assert_eq!(Target::parse(url).unwrap().is_confidential(), expected, "{url}");
         }
     }
 

@@ -3,7 +3,9 @@
 //! A [`Line`] says when a client asks what, what the upstream answers, if it is asked, and what the client gets.
 //! What `sopan_core::cache` decides of a request is held to tables of its own; here is seen what the engine makes of it.
 
+mod account;
 mod ages;
+mod better;
 mod bodies;
 mod chosen;
 mod confirmed;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sopan_core::policy::ClientLimits;
+use sopan_core::queue::ClientId;
 use sopan_engine::Settings;
 use sopan_fake::script::{Answer, Request};
 use tokio::task::JoinHandle;
@@ -114,4 +116,30 @@ async fn a_turn_that_was_never_used_is_not_held_against_its_client() {
     let last = other.into_iter().next_back().unwrap().await.unwrap();
     is_within(last.head_at, ms(3_900), Duration::from_millis(4_200));
     all_fine(held.into_iter().skip(20).collect()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_at_its_own_limit_leaves_the_lane_to_others_and_gets_no_more_than_its_own() {
+    let bench = Bench::new(fine, |settings| {
+        ten_a_second(settings);
+        let limits = vec!["2/s".parse().unwrap()];
+        settings.lane.clients = vec![ClientLimits { client: ClientId(1), name: "etl".to_owned(), limits }];
+    });
+    let limited = asks(&bench, 1, 1, 12);
+    let other = asks(&bench, 2, 1, 40);
+    tokio::time::sleep(ms(5_050)).await;
+    let (targets, arrivals) = (bench.targets(), bench.arrivals());
+    let of = |client: u128| targets.iter().zip(&arrivals).filter(move |(t, _)| t.starts_with(&format!("/{client}/")));
+    for (i, (_, at)) in of(1).enumerate() {
+        let due = ms(500) * i as u32;
+        is_within(*at, due, due + ms(110));
+    }
+    assert!((9..=11).contains(&of(1).count()), "{targets:?}");
+    assert!((50..=51).contains(&targets.len()), "the lane is used whole: {targets:?}");
+    // Alone it has its own limits all the same, and wakes by itself when its turn comes.
+    all_fine(other).await;
+    all_fine(limited).await;
+    let last = bench.arrivals()[51];
+    is_within(last, ms(5_500), ms(6_500));
+    bench.is_at_rest();
 }

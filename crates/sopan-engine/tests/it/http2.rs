@@ -115,7 +115,9 @@ async fn large_bodies_flow_both_ways() {
 }
 
 /// A body in pieces.
-fn streaming(frames: impl IntoIterator<Item = Result<Frame<Bytes>, BodyError>, IntoIter: Send + 'static>) -> Source {
+pub(crate) fn streaming(
+    frames: impl IntoIterator<Item = Result<Frame<Bytes>, BodyError>, IntoIter: Send + 'static>,
+) -> Source {
     struct Pieces<I>(I);
     impl<I: Iterator<Item = Result<Frame<Bytes>, BodyError>> + Unpin> http_body::Body for Pieces<I> {
         type Data = Bytes;

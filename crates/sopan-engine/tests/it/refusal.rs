@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use http::Request;
+use sopan_core::access::{Barred, NotAllowed};
+use sopan_core::queue::ClientId;
 use sopan_core::safety::Denied;
 use sopan_engine::Settings;
 use sopan_engine::clock::Clock;
@@ -171,6 +173,8 @@ async fn what_goes_to_no_upstream_is_told_why() {
         ("GET", None, site, 403, "cross-site", denied),
         // Who is not let in is not answered in another way either.
         ("TRACE", Some("0"), host, 421, "misdirected", denied),
+        ("TRACE", Some("0"), Astray::Barred(Barred::UnknownKey), 401, "key-unknown", denied),
+        ("GET", None, Astray::Barred(Barred::NotAllowed(NotAllowed::Upstream)), 403, "not-allowed", denied),
         ("POST", None, Astray::NoRoute, 404, "no-route", not_found),
         ("TRACE", Some("1"), Astray::NoRoute, 404, "no-route", not_found),
         // Whoever takes sopan for a proxy of the other kind is told so.
@@ -182,7 +186,7 @@ async fn what_goes_to_no_upstream_is_told_why() {
             request = request.header("Max-Forwards", hops);
         }
         let (request, ()) = request.body(()).unwrap().into_parts();
-        let got = Got::read(nowhere.answer(request, why), now()).await;
+        let got = Got::read(nowhere.answer(request, ClientId(1), why), now()).await;
         check(&got, status, kind, error, false);
         if why == host && status == 421 {
             assert!(got.detail().contains("--host NAME"), "{}", got.detail());
@@ -190,12 +194,12 @@ async fn what_goes_to_no_upstream_is_told_why() {
     }
     let (request, ()) =
         Request::builder().method("TRACE").uri("/x").header("Max-Forwards", "0").body(()).unwrap().into_parts();
-    let got = Got::read(nowhere.answer(request, Astray::NoRoute), now()).await;
+    let got = Got::read(nowhere.answer(request, ClientId(1), Astray::NoRoute), now()).await;
     assert_eq!((got.status(), got.text()), (200, "TRACE /x HTTP/1.1\r\nmax-forwards: 0\r\n\r\n"));
     let told: Vec<_> = seen.ended().into_iter().map(|ended| (ended.what, ended.refused, ended.whole)).collect();
-    assert_eq!(told.len(), 8);
-    assert_eq!(told[3], ("POST http://h/x?key=secret 404".to_owned(), Some("no-route"), true));
-    assert_eq!((told[7].1, seen.outcomes()), (Some("max-forwards"), Vec::new()));
+    assert_eq!(told.len(), 10);
+    assert_eq!(told[5], ("POST http://h/x?key=secret 404".to_owned(), Some("no-route"), true));
+    assert_eq!((told[9].1, seen.outcomes()), (Some("max-forwards"), Vec::new()));
     // Others of the kind come too soon after the first to have a line of their own.
     let entries = log.entries();
     let [Entry { level: Level::WARN, message, fields }] = &entries[..] else { panic!("{entries:?}") };

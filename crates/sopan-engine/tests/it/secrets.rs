@@ -34,12 +34,15 @@ fn inbound() -> Inbound {
 fn event() -> String {
     let (method, uri) = (Method::GET, Uri::from_static(TARGET));
     let event = Event {
+        ended: sopan_core::time::Instant::ORIGIN,
         method: &method,
         uri: &uri,
+        client: ClientId(1),
         status: None,
         refused: None,
         observed: None,
         cache: None,
+        cache_detail: None,
         wait: Duration::ZERO,
         attempts: 1,
         upstream: Duration::ZERO,

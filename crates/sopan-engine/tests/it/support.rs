@@ -18,6 +18,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
+use sopan_core::cache::status::Detail;
 use sopan_core::lane::Snapshot;
 use sopan_core::queue::ClientId;
 use sopan_core::retry::Why;
@@ -392,6 +393,7 @@ pub(crate) struct Ended {
     pub(crate) refused: Option<&'static str>,
     pub(crate) observed: Option<Observed>,
     pub(crate) cache: Option<Cached>,
+    pub(crate) cache_detail: Option<Detail>,
     pub(crate) saved_a_token: bool,
     pub(crate) wait: Duration,
     pub(crate) attempts: u32,
@@ -431,6 +433,7 @@ impl Observer for Seen {
             refused: event.refused,
             observed: event.observed.copied(),
             cache: event.cache,
+            cache_detail: event.cache_detail,
             saved_a_token: event.saved_a_token(),
             wait: event.wait,
             attempts: event.attempts,

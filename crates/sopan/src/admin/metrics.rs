@@ -4,7 +4,10 @@
 //! increments and no look-up. What is, a queue, a hold, a breaker, is read from the upstreams when somebody asks. The labels
 //! are fixed here and by the settings; nothing that comes over a wire ever becomes one.
 
+mod clients;
 mod observed;
+mod store;
+mod totals;
 
 use std::array;
 use std::fmt;
@@ -20,16 +23,20 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use sopan_core::breaker::State;
 use sopan_core::bucket::Fill;
+use sopan_core::cache::NotStored;
+use sopan_core::cache::status::Detail;
 use sopan_core::lane::Snapshot;
 use sopan_core::retry::Outcome;
-use sopan_engine::Upstream;
 use sopan_engine::event::{Attempted, Cached, Event, NO_UPSTREAM, Observer};
 use sopan_engine::refusal::REASONS;
+use sopan_engine::{Cache, Upstream};
 
 use crate::log::{self, AccessLog};
 use crate::traces::{Counts, Traces};
 use crate::version;
+use clients::ByClient;
 use observed::WouldBe;
+pub(super) use totals::Totals;
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -39,6 +46,7 @@ pub(crate) struct Metrics {
     /// What goes to no upstream.
     none: Arc<Tally>,
     lanes: Arc<[Shown]>,
+    cache: store::Watched,
     traces: Counts,
 }
 
@@ -52,10 +60,14 @@ pub(crate) struct Tally {
     cut: Counter,
     cached: [Counter; Cached::ALL.len()],
     saved: Counter,
+    not_stored: [Counter; NotStored::ALL.len()],
+    stale: [Counter; Detail::STALE.len()],
     wait: Histogram,
     answered_in: Histogram,
     total: Histogram,
     would_be: WouldBe,
+    /// What is counted of clients, wherever their requests go.
+    clients: Arc<ByClient>,
     access_log: Option<AccessLog>,
     traces: OnceLock<Traces>,
 }
@@ -104,9 +116,19 @@ const SECONDS: [f64; 16] =
 impl Metrics {
     /// Nothing has happened yet; every counter is there from the start, at zero. `names` are those of the upstreams.
     pub(crate) fn new(names: impl IntoIterator<Item = String>, access_log: Option<AccessLog>) -> Arc<Self> {
-        let upstreams: Vec<_> =
-            names.into_iter().map(|name| Arc::new(Tally::new(name.into(), access_log.clone()))).collect();
-        let none = Arc::new(Tally::new(NO_UPSTREAM.into(), access_log));
+        Self::with_clients(names, [], access_log)
+    }
+
+    /// The same where clients have keys, in the order of the settings.
+    pub(crate) fn with_clients(
+        names: impl IntoIterator<Item = String>,
+        clients: impl IntoIterator<Item = String>,
+        access_log: Option<AccessLog>,
+    ) -> Arc<Self> {
+        let clients = Arc::new(ByClient::new(clients));
+        let tally = |name: String| Arc::new(Tally::new(name.into(), Arc::clone(&clients), access_log.clone()));
+        let upstreams: Vec<_> = names.into_iter().map(tally).collect();
+        let none = Arc::new(Tally::new(NO_UPSTREAM.into(), Arc::clone(&clients), access_log));
         let lanes = upstreams.iter().map(|tally| Shown { name: Arc::clone(&tally.upstream), lane: OnceLock::new() });
         let lanes: Arc<[_]> = lanes.collect();
         let mut registry = Registry::with_prefix("sopan");
@@ -114,6 +136,7 @@ impl Metrics {
         registry.register("build", "The version that runs, and the commit that it was built from", build);
         let all: Vec<_> = upstreams.iter().chain([&none]).map(Arc::clone).collect();
         register(&mut registry, &upstreams, &all);
+        clients.register(&mut registry);
         let traces = Counts::default();
         let help = "Spans of traces that were delivered";
         registry.register("trace_spans_sent", help, traces.sent.clone());
@@ -121,7 +144,9 @@ impl Metrics {
         registry.register("trace_spans_lost", help, traces.lost.clone());
         registry.register_collector(Box::new(observed::Shown::new(&upstreams)));
         registry.register_collector(Box::new(LaneCollector(Arc::clone(&lanes))));
-        Arc::new(Self { registry, upstreams, none, lanes, traces })
+        let cache = store::Watched::default();
+        registry.register_collector(Box::new(cache.clone()));
+        Arc::new(Self { registry, upstreams, none, lanes, cache, traces })
     }
 
     /// Who counts what becomes of exchanges with the upstream of this number.
@@ -158,6 +183,11 @@ impl Metrics {
         debug_assert!(first, "an upstream is watched once");
     }
 
+    /// Shows from now on how full the cache is, as long as it lives; once only.
+    pub(crate) fn watch_cache(&self, cache: &Arc<Cache>) {
+        self.cache.watch(Arc::downgrade(cache));
+    }
+
     /// All of it as text.
     pub(crate) fn text(&self) -> String {
         let mut text = String::with_capacity(16 * 1024);
@@ -183,6 +213,12 @@ fn register(registry: &mut Registry, upstreams: &[Arc<Tally>], all: &[Arc<Tally>
     let help = "Requests of clients that were answered without a token being spent on them";
     let saved = ByUpstream::new(upstreams, MetricType::Counter, |tally: &Tally| tally.saved.clone());
     registry.register("cache_tokens_saved", help, saved);
+    let help = "Answers that were passed on and not stored, by the reason";
+    let reasons = NotStored::ALL.map(NotStored::word);
+    registry.register("cache_not_stored", help, Counters::new(upstreams, |tally| &tally.not_stored, "reason", reasons));
+    let help = "Answers that were given from store though they were stale, by the reason";
+    let reasons = Detail::STALE.map(Detail::word);
+    registry.register("cache_stale", help, Counters::new(upstreams, |tally| &tally.stale, "reason", reasons));
     let mut seconds = |name, help, of: &[Arc<Tally>], histogram: fn(&Tally) -> Histogram| {
         registry.register_with_unit(name, help, Unit::Seconds, ByUpstream::new(of, MetricType::Histogram, histogram));
     };
@@ -258,7 +294,7 @@ impl<const N: usize> EncodeMetric for Counters<N> {
 }
 
 impl Tally {
-    fn new(upstream: Arc<str>, access_log: Option<AccessLog>) -> Self {
+    fn new(upstream: Arc<str>, clients: Arc<ByClient>, access_log: Option<AccessLog>) -> Self {
         Self {
             upstream,
             attempts: array::from_fn(|_| Counter::default()),
@@ -267,10 +303,13 @@ impl Tally {
             cut: Counter::default(),
             cached: array::from_fn(|_| Counter::default()),
             saved: Counter::default(),
+            not_stored: array::from_fn(|_| Counter::default()),
+            stale: array::from_fn(|_| Counter::default()),
             wait: Histogram::new(SECONDS),
             answered_in: Histogram::new(SECONDS),
             total: Histogram::new(SECONDS),
             would_be: WouldBe::default(),
+            clients,
             access_log,
             traces: OnceLock::new(),
         }
@@ -294,6 +333,12 @@ impl Observer for Tally {
             self.cached[cached as usize].inc();
             self.saved.inc_by(event.saved_a_token().into());
         }
+        let reason = match event.cache_detail {
+            Some(Detail::NotStored(why)) => self.not_stored.get(why as usize),
+            Some(why) => Detail::STALE.iter().position(|known| *known == why).map(|at| &self.stale[at]),
+            None => None,
+        };
+        reason.map(Counter::inc);
         self.wait.observe(event.wait.as_secs_f64());
         // Nothing is that quick: where it is zero nothing was sent, and the upstream took no time to answer it.
         if !event.upstream.is_zero() {
@@ -303,8 +348,9 @@ impl Observer for Tally {
         if let Some(observed) = event.observed {
             self.would_be.ended(observed);
         }
+        let client = self.clients.ended(event);
         if let Some(log) = &self.access_log {
-            log.tell(&self.upstream, event);
+            log.tell(&self.upstream, client, event);
         }
         if event.trace.is_some()
             && let Some(traces) = self.traces.get()
@@ -425,6 +471,7 @@ pub(super) mod tests {
     use std::time::Duration;
 
     use http::Method;
+    use sopan_core::queue::ClientId;
     use sopan_core::time::Instant;
 
     use super::*;
@@ -437,15 +484,18 @@ pub(super) mod tests {
         Outcome::Answered { status: StatusCode::from_u16(status).unwrap(), retry_after: None }
     }
 
-    fn event(status: u16) -> Event<'static> {
+    pub(in crate::admin) fn event(status: u16) -> Event<'static> {
         static URI: OnceLock<http::Uri> = OnceLock::new();
         Event {
+            ended: Instant::ORIGIN,
             method: &Method::GET,
             uri: URI.get_or_init(|| "/api/v1/orders?page=2&key=SECRET".parse().unwrap()),
+            client: ClientId(1),
             status: Some(StatusCode::from_u16(status).unwrap()),
             refused: None,
             observed: None,
             cache: None,
+            cache_detail: None,
             wait: Duration::from_micros(300_140),
             attempts: 2,
             upstream: Duration::from_micros(12_260),
@@ -567,6 +617,20 @@ pub(super) mod tests {
                 ),
             ],
         );
+    }
+
+    #[test]
+    fn why_an_answer_is_not_stored_or_given_stale_is_counted() {
+        let details = NotStored::ALL.map(Detail::NotStored).into_iter().chain(Detail::STALE);
+        for detail in details {
+            let metrics = metrics();
+            metrics.observer(1).ended(&Event { cache_detail: Some(detail), ..event(200) });
+            let text = metrics.text();
+            let counted = text.lines().filter(|line| line.contains("reason=") && !line.ends_with(" 0"));
+            let name = if Detail::STALE.contains(&detail) { "stale" } else { "not_stored" };
+            let expected = format!("sopan_cache_{name}_total{{upstream=\"mail\",reason=\"{}\"}} 1", detail.word());
+            assert_eq!(counted.collect::<Vec<_>>(), [expected]);
+        }
     }
 
     #[test]

@@ -48,6 +48,8 @@ fn reference_of() -> String {
         (Section::Retry, "`retry` of either"),
         (Section::Breaker, "`breaker` of either"),
         (Section::Cache, "`cache` of either"),
+        (Section::Credential, "`credential` of an upstream"),
+        (Section::Client, "Of a client, below `clients`"),
     ];
     let cell = |text: &str| text.replace('|', "\\|");
     let mut page = String::new();
@@ -88,27 +90,42 @@ fn every_row_of_the_table_is_whole() {
 fn the_example_says_every_key_and_changes_nothing() {
     let source = Source { path: "sopan.example.yaml".to_owned(), text: example() };
     let file = File::of(source);
-    assert_eq!(file.problems, []);
+    assert_eq!((&file.problems[..], file.clients.is_none()), (&[][..], true));
     let layers = [&file.program, &file.upstreams[0].layer];
-    for setting in settings().filter(|setting| setting.in_file && setting.default.is_some()) {
+    let of_all = || settings().filter(|setting| setting.in_file && setting.section != Section::Client);
+    for setting in of_all().filter(|setting| setting.default.is_some()) {
         let said = layers.iter().find_map(|layer| layer.get(setting)).unwrap_or_else(|| panic!("{}", setting.key));
         assert_eq!(said.shown(), setting.default.unwrap(), "{}", setting.key);
     }
     for setting in settings().filter(|setting| setting.in_file && setting.default.is_none()) {
         assert!(example().contains(&format!("{}: {}\n", setting.key, setting.example())), "{}", setting.key);
     }
-    // Those behind a # are right too.
-    let all = example().lines().map(uncommented).collect::<Vec<_>>().join("\n");
-    let file = File::of(Source { path: "all.yaml".to_owned(), text: all });
+    // Those behind a # are right too, and so are the clients, of which all is behind one.
+    let example = example();
+    let (before, clients) = example.split_once("# clients:\n").unwrap();
+    let clients: Vec<_> =
+        clients.lines().map(|line| line.strip_prefix("# ").or(line.strip_prefix('#')).unwrap()).collect();
+    let all: Vec<_> = before.lines().chain(["clients:"]).chain(clients).map(uncommented).collect();
+    let file = File::of(Source { path: "all.yaml".to_owned(), text: all.join("\n") });
     assert_eq!(file.problems, []);
+    let mut client = file.clients.unwrap().remove(0);
+    for setting in settings().filter(|setting| setting.section == Section::Client) {
+        assert!(client.layer.get(setting).is_some(), "{}", setting.key);
+    }
+    let mut problems = Vec::new();
+    client.layer.sift(&mut problems);
+    assert_eq!(problems, []);
 }
 
 /// A line whose setting stands behind a #, without that.
 fn uncommented(line: &str) -> String {
     let rest = line.trim_start();
     let is_setting = rest.strip_prefix("# ").is_some_and(|rest| {
-        rest.split_once(": ")
-            .is_some_and(|(key, value)| settings().any(|s| s.key == key && s.default.is_none() && value == s.example()))
+        // A section all of whose settings stand behind one.
+        rest == "credential:"
+            || rest.split_once(": ").is_some_and(|(key, value)| {
+                settings().any(|s| s.key == key && s.default.is_none() && value == s.example())
+            })
     });
     if is_setting { line.replacen("# ", "", 1) } else { line.to_owned() }
 }
@@ -140,6 +157,7 @@ fn the_schema_takes_what_the_table_takes() {
     let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
     let of = |section: Section| match section {
         Section::Program => &schema["properties"],
+        Section::Client => &schema["$defs"]["client"]["properties"],
         Section::Traces => &schema["properties"]["traces"]["properties"],
         Section::Upstream => &schema["$defs"]["upstream"]["properties"],
         inner => {

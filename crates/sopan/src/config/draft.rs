@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::StatusCode;
+use http::{HeaderName, Method, StatusCode};
+use sopan_core::access::{KeyDigest, KeyFields};
 use sopan_core::headers::ForwardedPolicy;
 use sopan_core::hints::Reader;
 use sopan_core::policy::{CachePolicy, JitterKind, Limit, OnLongRetryAfter, PathRuleError, Revalidate};
@@ -22,6 +23,7 @@ use super::traces::TracesDraft;
 pub(crate) struct Program {
     pub(crate) listen: SocketAddr,
     pub(crate) admin: Option<SocketAddr>,
+    pub(crate) admin_token_file: Option<PathBuf>,
     pub(crate) is_open: bool,
     pub(crate) hosts: Vec<HostName>,
     pub(crate) workers: Option<usize>,
@@ -35,6 +37,7 @@ pub(crate) struct Program {
     pub(crate) cache_size: u64,
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_disk_size: u64,
+    pub(crate) key_fields: KeyFields,
     pub(crate) traces: TracesDraft,
 }
 
@@ -45,6 +48,7 @@ impl Program {
         Self {
             listen: nowhere,
             admin: None,
+            admin_token_file: None,
             is_open: false,
             hosts: Vec::new(),
             workers: None,
@@ -58,9 +62,37 @@ impl Program {
             cache_size: 0,
             cache_dir: None,
             cache_disk_size: 0,
+            key_fields: KeyFields::NONE,
             traces: TracesDraft::new(),
         }
     }
+}
+
+/// What values are put into: one of these is wanted, and the others are thrown away.
+#[derive(Debug, Clone)]
+pub(crate) struct Drafts {
+    pub(crate) program: Program,
+    pub(crate) upstream: Treatment,
+    pub(crate) client: Caller,
+}
+
+impl Default for Drafts {
+    fn default() -> Self {
+        Self { program: Program::new(), upstream: Treatment::new(), client: Caller::default() }
+    }
+}
+
+/// Who may ask, and for what.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Caller {
+    pub(crate) keys: Vec<KeyDigest>,
+    pub(crate) weight: u32,
+    pub(crate) limits: Vec<Limit>,
+    /// None for all of them, as of methods and paths.
+    pub(crate) upstreams: Option<Vec<String>>,
+    pub(crate) methods: Option<Vec<Method>>,
+    pub(crate) paths: Option<Vec<String>>,
+    pub(crate) expires: Option<SystemTime>,
 }
 
 /// How an upstream is reached and treated.
@@ -81,6 +113,27 @@ pub(crate) struct Treatment {
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) client_cert: Option<PathBuf>,
     pub(crate) client_key: Option<PathBuf>,
+    pub(crate) credential: CredentialDraft,
+}
+
+/// Where the credential of an upstream is, and where it goes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CredentialDraft {
+    pub(crate) env: Option<String>,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) header: Option<HeaderName>,
+    pub(crate) scheme: Scheme,
+    pub(crate) query: Option<String>,
+}
+
+/// What stands before a credential in its field.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// Nobody said it.
+    #[default]
+    Usual,
+    Nothing,
+    Named(String),
 }
 
 impl Treatment {
@@ -100,6 +153,7 @@ impl Treatment {
             ca_file: None,
             client_cert: None,
             client_key: None,
+            credential: CredentialDraft::default(),
         }
     }
 

@@ -36,6 +36,13 @@ upstreams:
   shop:
 ";
 
+const CLIENTS: &str = "
+# Who may ask, each by a name of yours that logs and metrics use. With this section every request needs a key, and
+# without it whoever gets in may ask. `sopan keys new etl` makes a key, and prints the line for here.
+# clients:
+#   etl:
+";
+
 /// The file as text.
 pub(crate) fn example() -> String {
     let mut file = HEAD.to_owned();
@@ -52,10 +59,22 @@ pub(crate) fn example() -> String {
                 comment(&help, 4, &mut file);
                 comment(&format!("Why on: {}", switch.why), 4, &mut file);
             }
+            None if section == Section::Credential => {
+                comment("The key of the API, put into requests in place of what clients send there", 4, &mut file);
+                let _ = writeln!(file, "    # {key}:");
+                of(section, 6, &mut file);
+                continue;
+            }
             None => comment("Waiting for a turn", 4, &mut file),
         }
         let _ = writeln!(file, "    {key}:");
         of(section, 6, &mut file);
+    }
+    let mut clients = String::new();
+    of(Section::Client, 4, &mut clients);
+    file.push_str(CLIENTS);
+    for line in clients.lines() {
+        let _ = writeln!(file, "# {line}");
     }
     file
 }

@@ -4,6 +4,7 @@
 //! passed over, so that the rest is looked at too. Whether a value is right is for [`super::layer`], and whether values fit
 //! each other for [`super::resolve`].
 
+mod clients;
 mod fields;
 mod meant;
 mod nearest;
@@ -14,12 +15,16 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+pub(in crate::config) use nearest::nearest;
+
 use super::layer::{Item, Layer, Origin, Value};
 use super::problem::{Place, Problem, Source};
+use super::read::upstream_name;
 use super::setting::{Kind, Section, Setting};
 use super::table;
 use super::tree::{self, Form, Key, Node};
 use meant::{Part, meant};
+use nearest::plain;
 use stand_in::resolve;
 
 /// The largest file; one with a thousand upstreams is smaller.
@@ -40,10 +45,12 @@ pub(crate) struct File {
     pub(crate) program: Layer,
     pub(crate) defaults: Layer,
     pub(crate) upstreams: Vec<Named>,
+    /// None if it does not speak of clients.
+    pub(crate) clients: Option<Vec<Named>>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// An upstream of a file.
+/// An upstream of a file, or a client.
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -70,6 +77,7 @@ impl File {
             program: Layer::new(Origin::File, ""),
             defaults: Layer::new(Origin::Defaults, "defaults"),
             upstreams: Vec::new(),
+            clients: None,
             problems: Vec::new(),
         }
     }
@@ -130,9 +138,10 @@ fn read_up_to(path: &Path, max: u64) -> Result<Vec<u8>, String> {
 /// The keys of a file that lead to others.
 const UPSTREAMS: &str = "upstreams";
 const DEFAULTS: &str = "defaults";
+const CLIENTS: &str = "clients";
 const TRACES: &str = "traces";
 /// What each upstream has of its own.
-const OWN: [&str; 2] = ["url", "route"];
+const OWN: [&str; 3] = ["url", "route", "credential"];
 
 struct Reader {
     file: File,
@@ -191,9 +200,10 @@ impl Reader {
                     self.upstreams(node, &key.span);
                 }
                 DEFAULTS => self.defaults(node, &key.span),
+                CLIENTS => self.clients(node, &key.span),
                 TRACES => self.traces(node, &key.span, &mut program),
                 _ => {
-                    let inner = &[UPSTREAMS, DEFAULTS, TRACES];
+                    let inner = &[UPSTREAMS, DEFAULTS, CLIENTS, TRACES];
                     let meant =
                         self.entry(&mut Part { section: Section::Program, layer: &mut program, inner }, key, node);
                     has_upstreams |= meant == Some(UPSTREAMS);
@@ -209,6 +219,13 @@ impl Reader {
     fn defaults(&mut self, node: &Node, span: &Range<usize>) {
         let mut layer = Layer::new(Origin::Defaults, DEFAULTS);
         for entry in self.entries(node, DEFAULTS, span, "for example total_timeout: 60s") {
+            // It is no value, as those below are that are taken out again.
+            if Some(&*entry.0.text) == Section::Credential.key() {
+                let why = "it cannot be a default, since it would give the key of one API to all; write it below the upstream \
+                           that it is for";
+                self.tell(&entry.0.span, format!("{DEFAULTS}.credential"), why);
+                continue;
+            }
             self.of_upstream(entry, &mut layer);
         }
         for own in OWN {
@@ -245,17 +262,8 @@ impl Reader {
     }
 
     fn upstream(&mut self, key: &Key, node: &Node) {
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         let path = format!("{UPSTREAMS}.{}", key.text);
-        if key.text == "none" {
-            let why = "no upstream can be called `none`, which means in metrics that there is none; write another name";
-            self.tell(&key.span, UPSTREAMS, why);
-        } else if key.text.is_empty() || key.text.len() > 64 || !key.text.bytes().all(is_name) {
-            let why = format!(
-                "`{}` cannot be the name of an upstream, which logs and metrics show; write 1 to 64 of the letters a to z, \
-                 digits, - and _",
-                key.text
-            );
+        if let Err(why) = upstream_name(&key.text) {
             self.tell(&key.span, UPSTREAMS, why);
         }
         let mut layer = Layer::new(Origin::File, path.clone());
@@ -277,13 +285,16 @@ impl Reader {
 
     /// An entry of an upstream, or of the defaults of all. Answers with the key that was meant, if one was.
     fn of_upstream(&mut self, (key, node): &(Key, Node), layer: &mut Layer) -> Option<&'static str> {
-        const INNER: [&str; 1] = ["queue"];
+        const INNER: [&str; 2] = ["queue", "credential"];
         let Some(section) = Section::INNER.into_iter().find(|section| section.key() == Some(&*key.text)) else {
             return self.entry(&mut Part { section: Section::Upstream, layer, inner: &INNER }, key, node);
         };
         let switch = table::find(Section::Upstream, &key.text);
         let mut inside = table::settings().filter(|setting| setting.section == section);
-        let example = inside.find_map(|setting| Some(format!("for example {}: {}", setting.key, setting.default?)));
+        let written = |setting: &Setting| {
+            format!("for example {}: {}", setting.key, setting.default.unwrap_or(setting.example()))
+        };
+        let example = inside.find(|setting| setting.default.is_some() || section == Section::Credential).map(written);
         let example = example.unwrap_or_default();
         match (&node.value, switch) {
             // `breaker: off`
@@ -312,7 +323,7 @@ impl Reader {
 
     /// A key that must be a setting. Answers with the key that was meant, if one was.
     fn entry(&mut self, part: &mut Part<'_>, key: &Key, node: &Node) -> Option<&'static str> {
-        let Some(setting) = table::find(part.section, &key.text) else { return self.unknown(part, key) };
+        let Some(setting) = table::find(part.section, &key.text) else { return self.unknown(part, key, node) };
         let name = part.layer.name(setting);
         match self.value(setting, &name, key, node) {
             Some(value) => part.layer.values.push(value),
@@ -321,7 +332,7 @@ impl Reader {
         Some(setting.key)
     }
 
-    fn unknown(&mut self, part: &Part<'_>, key: &Key) -> Option<&'static str> {
+    fn unknown(&mut self, part: &Part<'_>, key: &Key, node: &Node) -> Option<&'static str> {
         if self.file.problems.len() >= PROBLEMS_MAX {
             return None;
         }
@@ -338,7 +349,11 @@ impl Reader {
             .filter(|key| !of_defaults || !OWN.contains(key))
             .collect();
         let (meant, help) = meant(part, &key.text, &known);
-        self.tell(&key.span, path, format!("there is no setting `{}` here; {help}", key.text));
+        let why = format!("there is no setting `{}` here; {help}", key.text);
+        let problem = Problem::error(Place::File(key.span.clone()), path, why);
+        // Some write the key itself, and not what it is known by.
+        let is_key = part.section == Section::Client && plain(&key.text).contains("key");
+        self.file.problems.push(if is_key { problem.hiding(&Place::File(node.span.clone())) } else { problem });
         meant
     }
 
@@ -372,6 +387,14 @@ impl Reader {
             }
             tree::Value::List(items) if items.is_empty() && setting.kind == Kind::Limits => {
                 self.tell(&key.span, name, "there is none; write unlimited if that is meant, or leave it away");
+                return None;
+            }
+            // Where nothing said means everything, nothing listed must not.
+            tree::Value::List(items)
+                if items.is_empty() && (setting.section == Section::Client || setting.kind == Kind::KeyFields) =>
+            {
+                let or = if setting.kind == Kind::Digests { "" } else { ", or leave it away, which means all of them" };
+                self.tell(&key.span, name, format!("there is none; {}{or}", allowed()));
                 return None;
             }
             tree::Value::List(items) if items.len() > ITEMS_MAX => {

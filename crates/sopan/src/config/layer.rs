@@ -1,6 +1,6 @@
 //! Who said what: values as they were written, from the command line or a part of a settings file.
 
-use super::draft::{Program, Treatment};
+use super::draft::Drafts;
 use super::file::PROBLEMS_MAX;
 use super::problem::{Place, Problem};
 use super::setting::{Put, Section, Setting};
@@ -83,10 +83,11 @@ impl Value {
     }
 
     /// Puts it, item by item, each with what is wrong with it.
-    fn put(&self, program: &mut Program, upstream: &mut Treatment) -> Vec<Result<(), String>> {
+    fn put(&self, drafts: &mut Drafts) -> Vec<Result<(), String>> {
         let mut put = |item: &Item| match self.setting.put {
-            Put::Program(put) => put(program, item.text.trim()),
-            Put::Upstream(put) => put(upstream, item.text.trim()),
+            Put::Program(put) => put(&mut drafts.program, item.text.trim()),
+            Put::Upstream(put) => put(&mut drafts.upstream, item.text.trim()),
+            Put::Client(put) => put(&mut drafts.client, item.text.trim()),
         };
         self.items.iter().map(|item| put(item).map_err(|why| item.told(self.setting, why))).collect()
     }
@@ -129,7 +130,7 @@ impl Layer {
 
     /// Takes out what cannot be read, and tells of it. Of a list the rest stays.
     pub(crate) fn sift(&mut self, problems: &mut Vec<Problem>) {
-        let (mut program, mut upstream) = (Program::new(), Treatment::new());
+        let mut drafts = Drafts::default();
         let mut wrong = Vec::new();
         for mut value in std::mem::take(&mut self.values) {
             // To say what may have been meant takes time, and nobody reads so many.
@@ -138,12 +139,16 @@ impl Layer {
                 continue;
             }
             let name = self.name(value.setting);
-            let put = value.put(&mut program, &mut upstream);
+            let put = value.put(&mut drafts);
             let (mut right, before) = (Vec::new(), wrong.len());
             for (item, put) in value.items.into_iter().zip(put) {
                 match put {
                     Ok(()) => right.push(item),
-                    Err(why) => wrong.push(Problem::error(item.place, name.clone(), why)),
+                    Err(why) => {
+                        let place = item.place.clone();
+                        let problem = Problem::error(item.place, name.clone(), why);
+                        wrong.push(if value.setting.kind.may_be_secret() { problem.hiding(&place) } else { problem });
+                    }
                 }
             }
             // A list that was empty is right.
@@ -160,8 +165,8 @@ impl Layer {
     }
 
     /// Puts a value that was found to be right.
-    pub(crate) fn put(value: &Value, program: &mut Program, upstream: &mut Treatment) {
-        let put = value.put(program, upstream);
+    pub(crate) fn put(value: &Value, drafts: &mut Drafts) {
+        let put = value.put(drafts);
         debug_assert!(put.iter().all(Result::is_ok), "{put:?}");
     }
 }

@@ -3,12 +3,15 @@
 //! Everything is gathered before anything is said, so that whoever wrote the settings mends them once. What stands in a file
 //! is shown with its line and underlined; what was typed is named by its flag.
 
+mod hidden;
+
 use std::fmt::{self, Display};
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use crate::log::{Counted, Printable, is_unseen};
+use crate::log::{Counted, Printable};
+use hidden::{shown, starred, without_secrets};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +54,8 @@ pub(crate) struct Problem {
     pub(crate) help: Option<String>,
     /// Another place that has to do with it, and what.
     pub(crate) also: Option<(Range<usize>, String)>,
+    /// What may be a secret, and is not shown.
+    pub(crate) hidden: Option<Range<usize>>,
 }
 
 impl Problem {
@@ -69,11 +74,25 @@ impl Problem {
             Some((at, _)) => (why[..at].to_owned(), Some(why[at + 2..].to_owned())),
             None => (why, None),
         };
-        Self { severity: Severity::Error, place, key: cut(&without_secrets(&key.into())), what, help, also: None }
+        Self {
+            severity: Severity::Error,
+            place,
+            key: cut(&without_secrets(&key.into())),
+            what,
+            help,
+            also: None,
+            hidden: None,
+        }
     }
 
     pub(crate) fn warning(place: Place, key: impl Into<String>, why: impl Display) -> Self {
         Self { severity: Severity::Warning, ..Self::error(place, key, why) }
+    }
+
+    /// The same where there may be a secret.
+    pub(crate) fn hiding(self, place: &Place) -> Self {
+        let Place::File(span) = place else { return self };
+        Self { hidden: Some(span.clone()), ..self }
     }
 
     /// The same with another place that has to do with it.
@@ -129,165 +148,12 @@ impl Source {
         begin + rest.chars().take(column.saturating_sub(1)).map(char::len_utf8).sum::<usize>()
     }
 
-    /// The text as it may be shown: secrets are stars, and what a terminal would not show is; byte by byte.
-    fn shown(&self) -> String {
-        let shown = without_keys(without_secrets(&self.text));
-        if !shown.contains(is_replaced) {
-            return shown;
-        }
-        let seen = |c: char| match c.len_utf8() {
-            2 if is_replaced(c) => '\u{b7}',
-            3 if is_replaced(c) => '\u{fffd}',
-            _ => c,
-        };
-        shown.chars().map(seen).collect()
-    }
-
     /// The lines of `text` from one place to another, the offset at which they begin, and the number of the first.
     fn lines<'t>(&self, text: &'t str, from: usize, to: usize) -> (&'t str, usize, usize) {
         let begin = text.get(..from).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
         let end = text.get(to..).and_then(|after| after.find('\n')).map_or(text.len(), |at| to + at + 1);
         (&text[begin..end], begin, self.position(begin).0)
     }
-}
-
-/// Of what cannot be seen that which is not a byte long: who draws the lines sees to the rest.
-fn is_replaced(c: char) -> bool {
-    is_unseen(c) && !c.is_ascii()
-}
-
-/// With stars for user names and passwords of URLs, for the values of their queries, and for the values of what is called
-/// like a secret, byte by byte. It looks at every byte a few times at most, whatever the text is.
-fn without_secrets(text: &str) -> String {
-    let mut is_hidden = vec![false; text.len()];
-    let mut hide = |range: Range<usize>| is_hidden[range].fill(true);
-    let mut begin = 0;
-    for line in text.split_inclusive('\n') {
-        passwords(line, |range| hide(begin + range.start..begin + range.end));
-        queries(line, |range| hide(begin + range.start..begin + range.end));
-        values_of_secrets(line, |range| hide(begin + range.start..begin + range.end));
-        begin += line.len();
-    }
-    let star = |(at, c): (usize, char)| {
-        let (shown, count) = if is_hidden[at] && !"\r\n".contains(c) { ('*', c.len_utf8()) } else { (c, 1) };
-        std::iter::repeat_n(shown, count)
-    };
-    text.char_indices().flat_map(star).collect()
-}
-
-/// The words of a line, each with where it begins.
-fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut begin = 0;
-    line.split(|c: char| c.is_whitespace() || "\"'`".contains(c)).map(move |word| {
-        let at = begin;
-        begin += word.len() + line[at + word.len()..].chars().next().map_or(0, char::len_utf8);
-        (at, word)
-    })
-}
-
-fn passwords(line: &str, mut hide: impl FnMut(Range<usize>)) {
-    let Some(last_of_line) = line.rfind('@') else { return };
-    for (begin, word) in words(line) {
-        let last = word.rfind('@');
-        let mut from = 0;
-        while let Some(at) = word[from..].find("://") {
-            from += at + 3;
-            if !has_secret(&word[from..]) {
-                continue;
-            }
-            match last.filter(|last| *last >= from) {
-                Some(last) => {
-                    hide(begin + from..begin + last);
-                    from = last;
-                }
-                // A password may hold what ends a URL.
-                None if last_of_line > begin + from => return hide(begin + from..last_of_line),
-                None => {}
-            }
-        }
-        // The beginning of the URL is mistyped, or escaped.
-        if let Some(last) = last.filter(|last| from == 0 && word[..*last].contains(':')) {
-            hide(begin..begin + last);
-        }
-    }
-}
-
-fn queries(line: &str, mut hide: impl FnMut(Range<usize>)) {
-    for (begin, word) in words(line) {
-        let Some((before, query)) = word.split_once('?') else { continue };
-        let mut at = begin + before.len() + 1;
-        for item in query.split(['&', '#']) {
-            // `…` is hidden already.
-            if let Some((name, _)) = item.split_once('=').filter(|(_, value)| *value != "…") {
-                hide(at + name.len() + 1..at + item.len());
-            }
-            at += item.len() + 1;
-        }
-    }
-}
-
-/// What the names of secrets contain, where somebody puts them into settings.
-const SECRETS: [&str; 10] = [
-    "authorization",
-    "api_key",
-    "api-key",
-    "apikey",
-    "token",
-    "secret",
-    "passw",
-    "cookie",
-    "credential",
-    "private_key",
-];
-/// No name of a secret goes on for longer.
-const NAME_MAX: usize = 64;
-
-/// Values of such names, each to the end of the line or of what is quoted.
-fn values_of_secrets(line: &str, mut hide: impl FnMut(Range<usize>)) {
-    let lower = line.to_ascii_lowercase();
-    let mut begin = 0;
-    for part in lower.trim_end_matches('\n').split('`') {
-        let value = |at: usize| {
-            let rest = &part[at..];
-            let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
-            let rest = &rest[rest.bytes().take(NAME_MAX).take_while(is_name).count()..];
-            let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest).trim_start_matches(' ');
-            let rest = rest.strip_prefix([':', '='])?.trim_start_matches(' ');
-            Some(part.len() - rest.len())
-        };
-        let first = |word: &str| part.match_indices(word).find_map(|(at, _)| value(at));
-        if let Some(first) = SECRETS.into_iter().filter_map(first).min() {
-            hide(begin + first..begin + part.len());
-        }
-        begin += part.len() + 1;
-    }
-}
-
-/// With stars for what is in PEM, which has its place in a file of its own.
-fn without_keys(text: String) -> String {
-    const BEGIN: &str = "-----BEGIN ";
-    if !text.contains(BEGIN) {
-        return text;
-    }
-    let mut shown = String::with_capacity(text.len());
-    let mut parts = text.split(BEGIN);
-    shown.push_str(parts.next().unwrap_or_default());
-    for part in parts {
-        shown.push_str(BEGIN);
-        let end = part.find("-----END").unwrap_or(part.len());
-        let star = |c: char| std::iter::repeat_n(if c == '\n' { c } else { '*' }, c.len_utf8());
-        shown.extend(part[..end].chars().flat_map(star));
-        shown.push_str(&part[end..]);
-    }
-    shown
-}
-
-/// Whether a URL, or what follows its `://`, may hold a password: before its host, or where a password has a / and what is
-/// before that is no port.
-fn has_secret(url: &str) -> bool {
-    let authority = url.split(['/', '?', '#']).next().unwrap_or_default();
-    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit() || byte == b']');
-    authority.contains('@') || authority.rsplit_once(':').is_some_and(|(_, port)| !is_port(port))
 }
 
 /// So many problems are told; whoever has mended them asks again.
@@ -308,7 +174,10 @@ impl Wrong {
     /// As people read it, with colours for a terminal.
     pub(crate) fn told(&self, colours: bool) -> String {
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
-        let shown = self.source.shown();
+        let mut shown = shown(&self.source.text);
+        for span in self.problems.iter().filter_map(|problem| problem.hidden.as_ref()) {
+            shown = starred(&shown, span);
+        }
         let told = |problem: &Problem| self.one(problem, &shown, &renderer);
         let mut shown_first: Vec<_> = self.problems.iter().collect();
         if self.problems.len() > SHOWN_MAX {
@@ -322,8 +191,26 @@ impl Wrong {
         told.join("\n")
     }
 
+    /// What may not be meant so, for the log.
+    pub(crate) fn warnings(&self) -> Vec<Warned> {
+        let warnings = self.problems.iter().filter(|problem| problem.severity == Severity::Warning);
+        warnings.take(SHOWN_MAX).map(|problem| self.in_a_line(problem)).collect()
+    }
+
+    fn in_a_line(&self, Problem { place, key, what, help, .. }: &Problem) -> Warned {
+        let help = help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
+        let (setting, place) = match place {
+            Place::File(span) => (key, format!("{}:{}", self.source.path, self.source.position(span.start).0)),
+            Place::Flag(flag) => (flag, String::new()),
+            Place::Default => (key, String::new()),
+        };
+        let named = [&*place, &**setting].into_iter().filter(|name| !name.is_empty());
+        let line = named.chain([&*format!("{what}{help}")]).collect::<Vec<_>>().join(": ");
+        Warned { setting: setting.clone(), place: Some(place).filter(|place| !place.is_empty()), line }
+    }
+
     fn one(&self, problem: &Problem, shown: &str, renderer: &Renderer) -> String {
-        let Problem { severity, place, key, what, help, also } = problem;
+        let Problem { severity, place, key, what, help, also, .. } = problem;
         let what = &Printable(what).to_string();
         let help = &help.as_ref().map(|help| Printable(help).to_string());
         let named = |name: &str| if name.is_empty() { what.clone() } else { format!("{}: {what}", Printable(name)) };
@@ -369,6 +256,17 @@ impl Wrong {
     }
 }
 
+/// A warning as a line of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Warned {
+    /// The key with all that is above it, or the flag.
+    pub(crate) setting: String,
+    /// The file and the line, where it stands in one.
+    pub(crate) place: Option<String>,
+    /// All of it.
+    pub(crate) line: String,
+}
+
 impl Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.told(false))
@@ -388,33 +286,6 @@ mod tests {
             assert_eq!((source.position(offset), source.offset(line, column)), ((line, column), offset));
         }
         assert_eq!(source.offset(9, 9), source.text.len());
-    }
-
-    #[test]
-    fn passwords_of_urls_are_not_shown() {
-        for (text, shown) in [
-            ("a: https://me:secret@host/x", "a: https://*********@host/x"),
-            ("a: 'http://h:80/x@y' http://[::1]/x@y", "a: 'http://h:80/x@y' http://[::1]/x@y"),
-            ("redis://:s@cret@h\nhttp://h\n", "redis://*******@h\nhttp://h\n"),
-            // Whatever may be a password is taken for one.
-            ("http://me:sec/r#t@h/é", "http://**********@h/é"),
-            ("http://me:\"sec\" ret@h", "http://************@h"),
-            ("http://mé@h/x@y", "http://*******@y"),
-            ("k: -----BEGIN X-----\né\n-----END X-----", "k: -----BEGIN ******\n**\n-----END X-----"),
-            ("k: -----BEGIN X", "k: -----BEGIN *"),
-            // Without a beginning that is known.
-            ("me:secret@host/x 'https:/me:s@h'", "*********@host/x '***********@h'"),
-            (r#""https:\/\/me:secret@h""#, r#""*******************@h""#),
-            ("https://h/x?page=2&key=secret#top", "https://h/x?page=*&key=******#top"),
-            ("{api_key: hunter2}\n'X-Token' = \"a b\"\n", "{api_key: ********\n'X-Token' = *****\n"),
-            ("headers: {Authorization: Bearer é}", "headers: {Authorization: **********"),
-            ("client_by: header:X-Api-Key\nurl: http://h/?a", "client_by: header:X-Api-Key\nurl: http://h/?a"),
-            // What a terminal would obey, or not show.
-            ("a\u{9b}31m \u{202e}b\u{200b}", "a\u{b7}31m \u{fffd}b\u{fffd}"),
-        ] {
-            let source = Source { path: String::new(), text: text.to_owned() };
-            assert_eq!((source.shown().len(), &*source.shown()), (text.len(), shown));
-        }
     }
 
     #[test]

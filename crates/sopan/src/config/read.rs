@@ -4,14 +4,20 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST};
-use http::{HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST};
+use http::{HeaderName, HeaderValue, Method};
+use sopan_core::access::{KeyDigest, KeyFields, is_unclear};
+use sopan_core::calendar::read_end;
 use sopan_core::headers::is_hop_by_hop;
 use sopan_core::safety::HostName;
+use sopan_engine::CredentialPlace;
 
+use super::draft::Scheme;
 use super::problem::{Place, Problem, Wrong};
 use super::serve::ClientBy;
+use super::setting::KEY_FIELDS;
 
 /// Reads one value after the other and goes on when one is wrong, so that whoever typed them mends them all at once.
 #[derive(Debug, Default)]
@@ -169,6 +175,128 @@ pub(in crate::config) fn client_by(text: &str) -> Result<ClientBy, String> {
 /// The name of a field.
 pub(in crate::config) fn field_name(text: &str) -> Result<HeaderName, String> {
     text.parse().map_err(|_| format!("`{text}` is not the name of a field; write for example cdn-cache-control"))
+}
+
+/// The name of a field that may hold a credential.
+pub(in crate::config) fn credential_field(text: &str) -> Result<HeaderName, String> {
+    let name: HeaderName =
+        text.parse().map_err(|_| format!("`{text}` is not the name of a field; write for example X-Api-Key"))?;
+    match CredentialPlace::field(name.clone(), None) {
+        Ok(_) => Ok(name),
+        Err(error) => Err(format!("{error}; write for example X-Api-Key")),
+    }
+}
+
+/// What stands before a credential.
+pub(in crate::config) fn scheme(text: &str) -> Result<Scheme, String> {
+    match CredentialPlace::field(AUTHORIZATION, Some(text)) {
+        _ if text == "none" => Ok(Scheme::Nothing),
+        Ok(_) => Ok(Scheme::Named(text.to_owned())),
+        // Not shown, since it may be followed by what is a secret.
+        Err(_) => Err("it is no scheme; write one word, such as Bearer or Basic, and not what follows it".to_owned()),
+    }
+}
+
+/// The name of a parameter of a query.
+pub(in crate::config) fn parameter(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err(format!("`{text}` is not the name of a parameter; write for example key")),
+        name => Ok(name.to_owned()),
+    }
+}
+
+/// The name of a variable. What is none may be what the variable should hold, and is not shown.
+pub(in crate::config) fn variable(text: &str) -> Result<String, String> {
+    if is_variable(text) {
+        return Ok(text.to_owned());
+    }
+    Err("it is not the name of a variable; write letters, digits and _, as in API_KEY, and not what it holds"
+        .to_owned())
+}
+
+/// Whether it could be the name of a variable.
+pub(in crate::config) fn is_variable(text: &str) -> bool {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    text.bytes().all(is_name) && text.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+}
+
+/// What a key is known by.
+pub(in crate::config) fn digest(text: &str) -> Result<KeyDigest, String> {
+    // It may be the key itself, so it is not told again.
+    KeyDigest::read(text).ok_or_else(|| {
+        "it is no SHA-256, which has 64 hexadecimal digits; write what `sopan keys new` prints for the file, and never the key"
+            .to_owned()
+    })
+}
+
+/// A field in which keys are looked for.
+pub(in crate::config) fn key_field(text: &str, fields: &mut KeyFields) -> Result<(), String> {
+    let field = match text.to_ascii_lowercase().as_str() {
+        "authorization" => &mut fields.authorization,
+        "proxy-authorization" => &mut fields.proxy_authorization,
+        "x-api-key" => &mut fields.x_api_key,
+        _ => return Err(format!("`{text}` is not allowed; write one of {}", KEY_FIELDS.join(", "))),
+    };
+    *field = true;
+    Ok(())
+}
+
+/// The name of somebody, whom logs and metrics call so.
+pub(in crate::config) fn name_of(whom: &str, text: &str) -> Result<String, String> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if text.is_empty() || text.len() > 64 || !text.bytes().all(is_name) {
+        return Err(format!(
+            "`{text}` cannot be the name of {whom}, which logs and metrics show; write 1 to 64 of the letters a to z, digits, \
+             - and _"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// The name of an upstream, there or not.
+pub(in crate::config) fn upstream_name(text: &str) -> Result<String, String> {
+    if text == "none" {
+        let why = "no upstream can be called `none`, which means in metrics that there is none; write another name";
+        return Err(why.to_owned());
+    }
+    name_of("an upstream", text)
+}
+
+/// The name of a client.
+pub(in crate::config) fn client_name(text: &str) -> Result<String, String> {
+    let meaning = match text {
+        "none" => "that there is none",
+        "other" => "those for whom there is no room",
+        _ => return name_of("a client", text),
+    };
+    Err(format!("no client can be called `{text}`, which means in logs and metrics {meaning}; write another name"))
+}
+
+/// A method. They are told apart by case, and none that is in use has small letters.
+pub(in crate::config) fn method(text: &str) -> Result<Method, String> {
+    let is_large = text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    let method = text.parse().ok().filter(|_| is_large && !text.is_empty());
+    method.ok_or_else(|| format!("`{text}` is not a method; write it in capitals, for example GET"))
+}
+
+/// A path with all below it, without a slash at its end.
+pub(in crate::config) fn prefix(text: &str) -> Result<String, String> {
+    let is_path = |byte: u8| byte.is_ascii_graphic() && !b"?#*".contains(&byte);
+    let why = if !text.starts_with('/') {
+        "it does not begin with /"
+    } else if !text.bytes().all(is_path) {
+        "it holds what is no part of a path, and all below it are meant in any case"
+    } else if is_unclear(text) {
+        "it can be read in more than one way, by dots, encoded slashes or percent signs in it"
+    } else {
+        return Ok(text.trim_end_matches('/').to_owned());
+    };
+    Err(format!("`{text}` is not allowed: {why}; write for example /shop/orders"))
+}
+
+/// When something ends.
+pub(in crate::config) fn end(text: &str) -> Result<SystemTime, String> {
+    read_end(text).map_err(|error| error.to_string())
 }
 
 /// What something is called: some letters, and no more than a line of them.

@@ -4,13 +4,17 @@
 //! where it came from, for who asks, and so that a pair that does not fit is shown where it was written.
 
 mod cache;
+mod clients;
+mod credential;
 
 use std::path::PathBuf;
 
 use sopan_core::policy::{Allowed, Limit, PolicyError};
 use sopan_engine::{ClientCertificate, Roots, Target, TlsError};
 
-use super::draft::{Program, Treatment};
+pub(crate) use clients::Taken;
+
+use super::draft::{Drafts, Program, Treatment};
 use super::layer::{Item, Layer, Origin, Value};
 use super::problem::{Place, Problem};
 use super::setting::{Kind, Setting};
@@ -140,18 +144,21 @@ impl Resolved {
         Problem::warning(told_at(place, &name), name, why)
     }
 
+    fn drafts(&self) -> Drafts {
+        let mut drafts = Drafts::default();
+        self.values.iter().for_each(|(_, value)| Layer::put(value, &mut drafts));
+        drafts
+    }
+
     /// What all of it comes to, for the program.
     pub(crate) fn program(&self) -> Program {
-        let mut program = Program::new();
-        self.values.iter().for_each(|(_, value)| Layer::put(value, &mut program, &mut Treatment::new()));
-        program
+        self.drafts().program
     }
 
     /// What all of it comes to, for an upstream, and whether it can be kept to.
     /// `target`: where it is, if that is said elsewhere.
     pub(crate) fn upstream(&self, target: Option<Target>, problems: &mut Vec<Problem>) -> Treatment {
-        let mut upstream = Treatment::new();
-        self.values.iter().for_each(|(_, value)| Layer::put(value, &mut Program::new(), &mut upstream));
+        let mut upstream = self.drafts().upstream;
         upstream.target = upstream.target.or(target);
         if let Some(target) = &upstream.target {
             upstream.settings.target = target.clone();
@@ -169,6 +176,7 @@ impl Resolved {
         self.fit(&upstream, problems);
         self.rules_for_paths(&upstream, problems);
         self.certificates(&mut upstream, problems);
+        self.credential(&mut upstream, problems);
         upstream
     }
 
@@ -355,14 +363,18 @@ impl Resolved {
 
     /// What is wrong with a file, of which the name may stand for something else.
     fn of_file(&self, key: &str, error: &TlsError) -> Problem {
-        let mut why = error.to_string();
-        for key in ["ca_file", "client_cert", "client_key"] {
+        self.error(&[key], self.as_written(&["ca_file", "client_cert", "client_key"], error.to_string()))
+    }
+
+    /// A text in which the values of these settings are as they were written, where they stand for something else.
+    fn as_written(&self, keys: &[&str], mut text: String) -> String {
+        for key in keys {
             let item = self.value(key).and_then(|(_, value)| value.items.first());
             if let Some(item) = item.filter(|item| item.written.is_some() && !item.text.is_empty()) {
-                why = why.replace(&item.text, item.shown());
+                text = text.replace(&item.text, item.shown());
             }
         }
-        self.error(&[key], why)
+        text
     }
 
     /// Both files of a client certificate or neither, and what is in them.

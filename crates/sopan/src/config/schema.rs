@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::setting::{Kind, Section, Setting};
+use super::setting::{KEY_FIELDS, Kind, Section, Setting};
 use super::table;
 
 /// The schema as text.
@@ -21,6 +21,7 @@ pub(crate) fn schema() -> String {
         "$defs": {
             "upstream": upstream(true),
             "defaults": upstream(false),
+            "client": client(),
             "stand_in": {
                 "description": "${NAME} stands for a variable of the environment, ${NAME:-text} for text where there is \
                                 none, ${file:PATH} for what is in a file, $$ for a dollar sign.",
@@ -60,7 +61,26 @@ fn top() -> Map<String, Value> {
             "additionalProperties": {"$ref": "#/$defs/upstream"},
         }),
     );
+    properties.insert(
+        "clients".to_owned(),
+        json!({
+            "description": "Who may ask, each by a name of yours that logs and metrics use. With it every request needs a key.",
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,64}$", "not": {"enum": ["none", "other"]}},
+            "additionalProperties": {"$ref": "#/$defs/client"},
+        }),
+    );
     properties
+}
+
+fn client() -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["key_sha256"],
+        "properties": of(Section::Client),
+    })
 }
 
 fn upstream(is_one: bool) -> Value {
@@ -68,7 +88,8 @@ fn upstream(is_one: bool) -> Value {
     if !is_one {
         properties.retain(|key, _| !matches!(key.as_str(), "url" | "route"));
     }
-    for section in Section::INNER {
+    let sections = Section::INNER.into_iter().filter(|section| is_one || *section != Section::Credential);
+    for section in sections {
         let Some(key) = section.key() else { continue };
         let inner = json!({"type": "object", "additionalProperties": false, "properties": of(section)});
         let switch = properties.remove(key);
@@ -147,8 +168,17 @@ fn forms(kind: Kind) -> Vec<Value> {
         Kind::Limits => {
             vec![text("^(unlimited|[0-9.]+/(s|sec|second|m|min|minute|h|hour|d|day)s?( burst [0-9]+)?|[0-9]+ per .+)$")]
         }
+        Kind::Field | Kind::SchemeOr(_) => vec![text("^[A-Za-z0-9!#%&'*+.^_`|~-]+$")],
+        Kind::Variable => vec![text("^[A-Za-z_][A-Za-z0-9_]*$")],
+        Kind::Parameter => vec![json!({"type": "string", "minLength": 1})],
         Kind::Fields => vec![text("^[A-Za-z0-9!#%&'*+.^_`|~-]+$")],
         Kind::PathRules => vec![text("^\\s*/\\S*\\s+(bypass|default-ttl\\s+\\S+|revalidate\\s+(stale|always))\\s*$")],
+        Kind::Digests => vec![text("^\\s*[0-9A-Fa-f]{64}\\s*$")],
+        Kind::KeyFields => vec![words(&KEY_FIELDS)],
+        Kind::Upstreams => vec![text("^[A-Za-z0-9_-]{1,64}$")],
+        Kind::Methods => vec![text("^[A-Z-]+$")],
+        Kind::Prefixes => vec![text("^/[^?#*]*$")],
+        Kind::End => vec![text("^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt].+)?$")],
         Kind::Statuses => vec![json!({"type": "integer", "minimum": 400, "maximum": 599}), text("^[45][0-9]{2}$")],
     }
 }

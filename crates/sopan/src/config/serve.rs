@@ -5,22 +5,26 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::HeaderName;
+use sopan_core::access::{Access, KeyDigest, KeyFields};
+use sopan_core::policy::Limit;
 use sopan_core::safety::Hosts;
 use sopan_engine::{Settings, Target};
 
 use super::Format;
 use super::draft::{Program, Treatment};
-use super::file::File;
+use super::file::{File, Named};
 use super::flags::Typed;
 use super::layer::Layer;
-use super::problem::{Place, Problem, Wrong};
+use super::problem::{Place, Problem, Warned, Wrong};
 use super::read::show_size;
-use super::resolve::{Resolved, is_of_upstream};
+use super::resolve::{Resolved, Taken, is_of_upstream};
 use super::route::Route;
+use super::setting::Section;
 use super::traces::Traces;
+use crate::admin::Token;
 
 /// What `sopan serve` does.
 #[derive(Debug, Clone)]
@@ -29,10 +33,14 @@ pub(crate) struct Serve {
     pub(crate) listen: SocketAddr,
     /// Where metrics are, if anywhere.
     pub(crate) admin: Option<SocketAddr>,
+    /// What whoever asks there must know, if anything.
+    pub(crate) admin_token: Option<Token>,
     /// At least one.
     pub(crate) upstreams: Vec<Served>,
     /// For whom requests may be.
     pub(crate) hosts: Hosts,
+    /// Who may ask; none where whoever gets in may.
+    pub(crate) clients: Option<Clients>,
     /// The longest that a client may take for the head of a request.
     pub(crate) header_timeout: Duration,
     /// How long a client's connection is kept without a request, and may be silent in a body.
@@ -52,6 +60,8 @@ pub(crate) struct Serve {
     /// Whether every exchange is logged.
     pub(crate) access_log: bool,
     pub(crate) log: Format,
+    /// What of all this may not be meant so.
+    pub(crate) warnings: Vec<Warned>,
 }
 
 /// Where answers are stored, those of all upstreams together.
@@ -83,6 +93,29 @@ pub(crate) struct Served {
     pub(crate) client_by: ClientBy,
 }
 
+/// Who may ask, and how that is known.
+#[derive(Debug, Clone)]
+pub(crate) struct Clients {
+    /// Where keys are looked for.
+    pub(crate) fields: KeyFields,
+    /// At least one. A client is known by its number here.
+    pub(crate) clients: Vec<Client>,
+}
+
+/// A client that has a key.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    /// As the log and the metrics call it.
+    pub(crate) name: String,
+    /// One or two.
+    pub(crate) keys: Vec<KeyDigest>,
+    /// Its share against others.
+    pub(crate) weight: u32,
+    /// What it may use of each upstream.
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) access: Access,
+}
+
 /// By what clients are told apart, for fairness between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ClientBy {
@@ -105,6 +138,7 @@ pub(crate) struct Loaded {
     pub(crate) wrong: Wrong,
     pub(crate) program: Resolved,
     pub(crate) upstreams: Vec<(String, Resolved)>,
+    pub(crate) clients: Vec<(String, Resolved)>,
     /// None where anything is wrong.
     pub(crate) serve: Option<Serve>,
 }
@@ -114,10 +148,21 @@ pub(crate) struct Loaded {
 /// # Errors
 /// Everything that is wrong with it.
 pub(crate) fn serve(config: Option<&str>, typed: &Typed) -> Result<Serve, Wrong> {
-    let Loaded { mut wrong, serve, .. } = load(config, typed);
-    // What may not be meant so is told by `check`.
-    wrong.problems.retain(|problem| problem.severity == super::problem::Severity::Error);
-    serve.ok_or(wrong)
+    settled(load(config, typed))
+}
+
+/// The same of what was loaded.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(crate) fn settled(loaded: Loaded) -> Result<Serve, Wrong> {
+    let Loaded { mut wrong, serve, .. } = loaded;
+    let Some(serve) = serve else {
+        // What may not be meant so can be told when it is mended.
+        wrong.problems.retain(|problem| problem.severity == super::problem::Severity::Error);
+        return Err(wrong);
+    };
+    Ok(Serve { warnings: wrong.warnings(), ..serve })
 }
 
 /// Reads, resolves and checks everything.
@@ -140,6 +185,9 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
         for named in &mut file.upstreams {
             named.layer.sift(&mut wrong.problems);
         }
+        for named in file.clients.iter_mut().flatten() {
+            named.layer.sift(&mut wrong.problems);
+        }
         top = Some(&file.program);
         defaults = Some(&file.defaults);
         parts.extend(file.upstreams.iter().map(|named| (named.name.clone(), named.place.clone(), Some(&named.layer))));
@@ -147,6 +195,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
         parts.push((ALONE.to_owned(), Place::Flag("--upstream".to_owned()), None));
     }
     let table = Layer::table();
+    of_one(&flags, parts.len(), &mut wrong.problems);
     let layers = |own| [Some(&flags), own, defaults, Some(&table)].into_iter().flatten().collect::<Vec<_>>();
     let program = Resolved::of(&layers(top), |setting| !is_of_upstream(setting));
     let mut served = Vec::new();
@@ -159,16 +208,50 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
         served.push((name, place, treatment));
     }
     let settled = program.program();
+    let token = admin_token(&program, &settled, &mut found);
     listener(&program, &settled, &served, &upstreams, &mut found);
     routes(&served, &upstreams, &mut found);
     program.store(&settled, &mut found);
     let rooms = served.iter().zip(&upstreams);
     found.extend(rooms.filter_map(|((_, _, treatment), (_, own))| own.room_for_entries(treatment, &program, &settled)));
+    let (clients, callers) = clients(file.as_ref(), &table, &served, &mut found);
     wrong.problems.append(&mut found);
     once(&mut wrong.problems);
     in_order(&mut wrong.problems);
-    let serve = (!wrong.has_errors()).then(|| made(settled, served));
-    Loaded { wrong, program, upstreams, serve }
+    let callers = callers.map(|clients| Clients { fields: settled.key_fields, clients });
+    let serve = (!wrong.has_errors()).then(|| made(settled, served, token, callers));
+    Loaded { wrong, program, upstreams, clients, serve }
+}
+
+/// Clients, as they are settled and as they are treated; none where the file does not speak of any.
+fn clients(
+    file: Option<&File>,
+    table: &Layer,
+    served: &[(String, Place, Treatment)],
+    problems: &mut Vec<Problem>,
+) -> (Vec<(String, Resolved)>, Option<Vec<Client>>) {
+    let Some(named) = file.and_then(|file| file.clients.as_ref()) else { return (Vec::new(), None) };
+    let upstreams: Vec<_> = served.iter().map(|(name, ..)| name.as_str()).collect();
+    let (mut taken, now) = (Taken::default(), SystemTime::now());
+    let (mut settled, mut clients) = (Vec::new(), Vec::new());
+    for Named { name, layer, .. } in named {
+        let resolved = Resolved::of(&[layer, table], |setting| setting.section == Section::Client);
+        clients.push(resolved.caller(name, &upstreams, &mut taken, now, problems));
+        settled.push((name.clone(), resolved));
+    }
+    (settled, Some(clients))
+}
+
+/// Flags count for all upstreams, and a credential is for one.
+fn of_one(flags: &Layer, upstreams: usize, problems: &mut Vec<Problem>) {
+    let given = flags.values.iter().find(|value| value.setting.section == Section::Credential);
+    if let Some(value) = given.filter(|_| upstreams > 1) {
+        let why = format!(
+            "it would give the key of one API to all {upstreams} of the settings file; write it there, below the upstream \
+             that it is for, as in credential: {{ env: API_KEY }}"
+        );
+        problems.push(Problem::error(value.place.clone(), "", why));
+    }
 }
 
 /// What stands in one place and counts for many upstreams, as a default does, is wrong once.
@@ -194,7 +277,12 @@ fn in_order(problems: &mut [Problem]) {
     });
 }
 
-fn made(program: Program, served: Vec<(String, Place, Treatment)>) -> Serve {
+fn made(
+    program: Program,
+    served: Vec<(String, Place, Treatment)>,
+    admin_token: Option<Token>,
+    clients: Option<Clients>,
+) -> Serve {
     let upstreams = served
         .into_iter()
         .map(|(name, _, Treatment { route, settings, client_by, .. })| Served { name, route, settings, client_by })
@@ -203,8 +291,10 @@ fn made(program: Program, served: Vec<(String, Place, Treatment)>) -> Serve {
     Serve {
         listen: program.listen,
         admin: program.admin,
+        admin_token,
         upstreams,
         hosts: Hosts { names: program.hosts, is_open: program.is_open },
+        clients,
         header_timeout: program.header_timeout,
         idle_timeout: program.idle_timeout,
         drain: program.drain,
@@ -218,7 +308,43 @@ fn made(program: Program, served: Vec<(String, Place, Treatment)>) -> Serve {
         traces: program.traces.made(),
         access_log: program.access_log,
         log: program.log,
+        warnings: Vec::new(),
     }
+}
+
+/// The environment variable that may hold the secret of the admin port.
+pub(crate) const ADMIN_TOKEN: &str = "SOPAN_ADMIN_TOKEN";
+
+/// What whoever asks the admin port must know, from a file or the environment. Where other machines reach it, there must be
+/// something.
+fn admin_token(resolved: &Resolved, program: &Program, problems: &mut Vec<Problem>) -> Option<Token> {
+    let admin = program.admin?;
+    let read = match &program.admin_token_file {
+        Some(file) => std::fs::read(file)
+            .map_err(|error| format!("the file is not to be read: {error}; name one that sopan may read"))
+            .and_then(|secret| Token::of(&secret).map_err(|why| why.to_string())),
+        None => match std::env::var_os(ADMIN_TOKEN) {
+            Some(secret) => Token::of(secret.as_encoded_bytes()).map_err(|why| format!("{ADMIN_TOKEN}: {why}")),
+            None if admin.ip().to_canonical().is_loopback() => return None,
+            None => {
+                let (place, name) = resolved.at_top("admin");
+                let set = if matches!(place, Place::File(_)) { "admin_token_file:" } else { "--admin-token-file" };
+                let why = format!(
+                    "`{admin}` can be reached from other machines, and whoever reaches it sees and changes what goes on; \
+                     add {set} FILE or set {ADMIN_TOKEN}, or listen on 127.0.0.1:{}",
+                    admin.port()
+                );
+                problems.push(Problem::error(place, name, why));
+                return None;
+            }
+        },
+    };
+    read.map_err(|why| {
+        let (place, name) =
+            resolved.at_top(if program.admin_token_file.is_some() { "admin_token_file" } else { "admin" });
+        problems.push(Problem::error(place, name, why));
+    })
+    .ok()
 }
 
 /// What of the listener does not go together, with itself and with where upstreams are.

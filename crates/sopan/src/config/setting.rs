@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::draft::{Program, Treatment};
+use super::draft::{Caller, Program, Treatment};
 
 /// One setting.
 #[derive(Debug)]
@@ -64,26 +64,31 @@ pub(crate) enum Section {
     Breaker,
     /// In its `cache`.
     Cache,
+    /// In the `credential` of an upstream, which no defaults have.
+    Credential,
+    /// In a client.
+    Client,
 }
 
 impl Section {
     /// The sections within an upstream.
-    pub(crate) const INNER: [Self; 4] = [Self::Queue, Self::Retry, Self::Breaker, Self::Cache];
+    pub(crate) const INNER: [Self; 5] = [Self::Queue, Self::Retry, Self::Breaker, Self::Cache, Self::Credential];
 
     /// Whether each upstream has its own.
     pub(crate) fn is_of_upstream(self) -> bool {
-        !matches!(self, Self::Program | Self::Traces)
+        !matches!(self, Self::Program | Self::Client | Self::Traces)
     }
 
     /// The key under which it stands in an upstream, or at the top, if it stands under one.
     pub(crate) fn key(self) -> Option<&'static str> {
         match self {
-            Self::Program | Self::Upstream => None,
+            Self::Program | Self::Upstream | Self::Client => None,
             Self::Traces => Some("traces"),
             Self::Queue => Some("queue"),
             Self::Retry => Some("retry"),
             Self::Breaker => Some("breaker"),
             Self::Cache => Some("cache"),
+            Self::Credential => Some("credential"),
         }
     }
 }
@@ -120,8 +125,27 @@ pub(crate) enum Kind {
     Statuses,
     /// Names of fields.
     Fields,
+    /// The name of one.
+    Field,
+    /// The name of a variable of the environment, and not what it holds.
+    Variable,
+    /// A scheme of a field, or this word.
+    SchemeOr(&'static str),
+    /// The name of a parameter of the query.
+    Parameter,
     /// What holds for single paths.
     PathRules,
+    /// What keys are known by.
+    Digests,
+    /// Fields in which keys are looked for.
+    KeyFields,
+    /// Names of upstreams.
+    Upstreams,
+    Methods,
+    /// Paths, each with all below it.
+    Prefixes,
+    /// A date, or a date and time.
+    End,
     /// A few letters.
     Word,
     /// Fields with their values, which are never shown. In a file they stand by their names.
@@ -137,8 +161,23 @@ impl Kind {
     pub(crate) fn is_list(self) -> bool {
         matches!(
             self,
-            Self::Limits | Self::Names | Self::Statuses | Self::Fields | Self::PathRules | Self::SecretFields
+            Self::Limits
+                | Self::Names
+                | Self::Statuses
+                | Self::Fields
+                | Self::PathRules
+                | Self::Digests
+                | Self::KeyFields
+                | Self::Upstreams
+                | Self::Methods
+                | Self::Prefixes
+                | Self::SecretFields
         )
+    }
+
+    /// Whether what is wrong may be a secret that was put where it does not belong.
+    pub(crate) fn may_be_secret(self) -> bool {
+        self == Self::Digests
     }
 
     /// Whether it switches a section.
@@ -169,10 +208,18 @@ impl Kind {
             Self::Names => "NAME".to_owned(),
             Self::Statuses => "STATUS,…".to_owned(),
             Self::Fields => "NAME,…".to_owned(),
+            Self::Field | Self::Variable | Self::Parameter => "NAME".to_owned(),
+            Self::SchemeOr(word) => format!("SCHEME|{word}"),
             Self::PathRules => "'/PATH RULE'".to_owned(),
             Self::Word => "WORD".to_owned(),
             Self::SecretFields => "'NAME: VALUE'".to_owned(),
             Self::InlineSection => "on|off|SETTINGS".to_owned(),
+            Self::Digests => "SHA256".to_owned(),
+            Self::KeyFields => "FIELD".to_owned(),
+            Self::Upstreams => "UPSTREAM".to_owned(),
+            Self::Methods => "METHOD".to_owned(),
+            Self::Prefixes => "/PATH".to_owned(),
+            Self::End => "DATE".to_owned(),
         }
     }
 
@@ -199,7 +246,17 @@ impl Kind {
             Self::Names => "names of hosts, such as proxy.example.com".to_owned(),
             Self::Statuses => "statuses such as 425 or 520".to_owned(),
             Self::Fields => "names of fields, such as cdn-cache-control, or none".to_owned(),
+            Self::Field => "the name of a field, such as X-Api-Key".to_owned(),
+            Self::Variable => "the name of a variable, such as API_KEY".to_owned(),
+            Self::SchemeOr(word) => format!("a scheme such as Bearer or Basic, or {word}"),
+            Self::Parameter => "the name of a parameter, such as key".to_owned(),
             Self::PathRules => "rules such as /v2/live bypass or /v2/catalog default-ttl 1d".to_owned(),
+            Self::Digests => "the SHA-256 of a key in 64 hexadecimal digits, as `sopan keys new` prints it".to_owned(),
+            Self::KeyFields => format!("fields: {}", KEY_FIELDS.join(", ")),
+            Self::Upstreams => "names of upstreams of this file".to_owned(),
+            Self::Methods => "methods such as GET or POST, in capitals".to_owned(),
+            Self::Prefixes => "paths such as /shop/orders, each with all below it".to_owned(),
+            Self::End => "a date such as 2026-12-31, or a time such as 2026-12-31T18:00:00+01:00".to_owned(),
             Self::Word => "a word".to_owned(),
             Self::SecretFields => {
                 "names of fields with their values, such as Authorization: Bearer ${TOKEN}".to_owned()
@@ -212,13 +269,18 @@ impl Kind {
 pub(crate) enum Put {
     Program(fn(&mut Program, &str) -> Result<(), String>),
     Upstream(fn(&mut Treatment, &str) -> Result<(), String>),
+    Client(fn(&mut Caller, &str) -> Result<(), String>),
 }
+
+/// The fields in which keys may be looked for.
+pub(crate) const KEY_FIELDS: [&str; 3] = ["authorization", "proxy-authorization", "x-api-key"];
 
 impl fmt::Debug for Put {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Program(_) => "Program",
             Self::Upstream(_) => "Upstream",
+            Self::Client(_) => "Client",
         })
     }
 }
@@ -245,8 +307,21 @@ impl Setting {
             Kind::Statuses => "[425]",
             Kind::PathRules => "[/v2/live bypass, /v2/catalog default-ttl 1d]",
             Kind::Directory => "/var/cache/sopan",
+            // Of `sopan_` and 43 times `A`, which is no good key.
+            Kind::Digests => "d1f3bb57ccc1a6250e172a78a6e1e67f8cb17d1185b85a4a885ab0c9556c3e57",
+            Kind::Upstreams => "[shop]",
+            Kind::Methods => "[GET, HEAD]",
+            Kind::Prefixes => "[/shop/orders]",
+            Kind::End => "2026-12-31",
+            Kind::Limits => "[5/s burst 10]",
             Kind::Count => "2",
+            Kind::Variable => "API_KEY",
+            Kind::Field => "X-Api-Key",
+            Kind::SchemeOr(_) => "Bearer",
+            Kind::Parameter => "key",
+            Kind::File if self.section == Section::Credential => "/run/secrets/api_key",
             Kind::File if self.key == "state" => "/var/lib/sopan/state",
+            Kind::File if self.key == "admin_token_file" => "/etc/sopan/admin-token",
             Kind::File => "/etc/sopan/file.pem",
             _ => self.default.unwrap_or_default(),
         }

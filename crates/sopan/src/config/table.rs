@@ -1,7 +1,9 @@
 //! All settings of the proxy, one row each, in the order of the help.
 
 mod cache;
+mod clients;
 mod connections;
+mod credential;
 mod limits;
 mod passing;
 mod program;
@@ -13,14 +15,16 @@ use std::fmt::Display;
 
 use super::setting::{Group, Kind, Put, Rank, Section, Setting};
 
-pub(crate) static GROUPS: [Group; 8] = [
+pub(crate) static GROUPS: [Group; 10] = [
     program::GROUP,
+    credential::GROUP,
     limits::GROUP,
     waiting::GROUP,
     retries::GROUP,
     cache::GROUP,
     connections::GROUP,
     passing::GROUP,
+    clients::GROUP,
     traces::GROUP,
 ];
 

@@ -1,5 +1,7 @@
 //! Every flag: what it does, and what is said of a value that it cannot have.
 
+mod clients;
+mod credential;
 mod layers;
 mod mutations;
 
@@ -123,7 +125,8 @@ const SERVE: &[Effect<Serve>] = &[
     ("--upstream", "https://api.test/v2", |s| s.upstreams[0].settings.target.to_string() == "https://api.test/v2"),
     ("--listen", "[::1]:0", |s| s.listen.to_string() == "[::1]:0"),
     ("--admin", "off", |s| s.admin.is_none()),
-    ("--admin", "0.0.0.0:9", |s| s.admin.unwrap().to_string() == "0.0.0.0:9"),
+    ("--admin", "[::1]:9", |s| s.admin.unwrap().to_string() == "[::1]:9"),
+    ("--admin-token-file", ELSEWHERE, |_| true),
     ("--open", "", |s| s.hosts == Hosts { names: vec![], is_open: true }),
     ("--host", "Proxy.Test.", |s| {
         s.hosts == Hosts { names: vec![HostName::Name("proxy.test".into())], is_open: false }
@@ -149,7 +152,7 @@ const SERVE: &[Effect<Serve>] = &[
     ("--revalidate", "always", |s| cache(s).revalidate == Revalidate::Always),
     ("--stale-if-error", "1h", |c| cache(c).stale_if_error == s(3600)),
     ("--stale-max", "0", |s| cache(s).stale_max.is_zero()),
-    ("--cache-entry-max", "1MiB", |s| cache(s).entry_bytes_max == 1 << 20),
+    ("--cache-entry-bytes-max", "1MiB", |s| cache(s).entry_bytes_max == 1 << 20),
     ("--cache-path", "/v2/live bypass", |s| cache(s).paths == ["/v2/live bypass".parse().unwrap()]),
     ("--cache-size", "64MiB", |s| s.store == Store { memory_bytes: 64 << 20, disk: None }),
     ("--cache-dir", "a/b", |s| s.store == Store { memory_bytes: 256 << 20, disk: Some(("a/b".into(), 1 << 30)) }),
@@ -208,6 +211,12 @@ const SERVE: &[Effect<Serve>] = &[
     // Each needs the other, so they are looked at together elsewhere.
     ("--client-cert", ELSEWHERE, |_| true),
     ("--client-key", ELSEWHERE, |_| true),
+    // They make one thing together.
+    ("--credential-env", ELSEWHERE, |_| true),
+    ("--credential-file", ELSEWHERE, |_| true),
+    ("--credential-header", ELSEWHERE, |_| true),
+    ("--credential-scheme", ELSEWHERE, |_| true),
+    ("--credential-query", ELSEWHERE, |_| true),
 ];
 
 fn cache(serve: &Serve) -> &CachePolicy {
@@ -515,6 +524,19 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ("--observe", "1", "is not allowed; write on or off", ""),
     ("--rewrite-links", "yes", "is not allowed; write on or off", ""),
     ("--admin", "on", "is not an address with a port; GRAMMAR, or off", ADDRESS_GRAMMAR),
+    (
+        "--admin",
+        "0.0.0.0:8001",
+        "`0.0.0.0:8001` can be reached from other machines, and whoever reaches it sees and changes what goes on; add \
+         --admin-token-file FILE or set SOPAN_ADMIN_TOKEN, or listen on 127.0.0.1:8001",
+        "",
+    ),
+    (
+        "--admin-token-file",
+        "/no/such/file",
+        "the file is not to be read: No such file or directory (os error 2); name one that sopan may read",
+        "",
+    ),
     ("--admin", "127.0.0.1:8000", "is the address of --listen; it needs a port of its own, or off", ""),
     ("--workers", "0", "is not allowed; write a whole number from 1 to 1024", ""),
     ("--max-connections", "0", "is not allowed; write a whole number from 1 to 1000000", ""),
@@ -533,7 +555,7 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
         "",
     ),
     ("--stale-max", "none", "is not a duration; GRAMMAR", DURATION_GRAMMAR),
-    ("--cache-entry-max", "0", "0 is not allowed; allowed is 1 or more", ""),
+    ("--cache-entry-bytes-max", "0", "0 is not allowed; allowed is 1 or more", ""),
     (
         "--cache-path",
         "/x off",
@@ -620,7 +642,7 @@ const UPSTREAM_GRAMMAR: &str = "write for example https://api.example.com or htt
 fn every_wrong_value_is_told_with_flag_value_and_what_is_allowed() {
     let table =
         WRONG_SERVE.iter().map(|(flag, ..)| *flag).chain(["--ca-file", "--open", "--client-cert", "--client-key"]);
-    assert_eq!(flags_in(table), flags_of("serve"));
+    assert_eq!(flags_in(table.chain(credential::FLAGS)), flags_of("serve"));
     for (flag, value, why, grammar) in WRONG_SERVE {
         let expected = match why.replace("GRAMMAR", grammar) {
             // It is said of another flag, or of a part of this one.
@@ -681,6 +703,9 @@ fn everything_wrong_is_told_at_once() {
 
 #[test]
 fn an_upstream_that_is_the_proxy_itself_is_refused() {
+    let token = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(token.path(), "correct-horse-battery\n").unwrap();
+    let secret = ["--admin-token-file", token.path().to_str().unwrap()];
     for (upstream, listen, is_itself) in [
         ("http://127.0.0.1:8000", "127.0.0.1:8000", true),
         ("http://LOCALHOST:8000/v2", "127.0.0.1:8000", true),
@@ -700,7 +725,8 @@ fn an_upstream_that_is_the_proxy_itself_is_refused() {
         ("http://api.test:8000", "127.0.0.1:8000", false),
     ] {
         for (flag, other) in [("--listen", "--admin"), ("--admin", "--listen")] {
-            let wrong = try_serve(&["--open", "--upstream", upstream, flag, listen, other, "127.0.0.1:9"]).err();
+            let flags = ["--open", "--upstream", upstream, flag, listen, other, "127.0.0.1:9"];
+            let wrong = try_serve(&[&flags[..], &secret].concat()).err();
             let itself = format!(
                 "--upstream: `{upstream}` is the address of {flag}, so sopan would ask itself; write the address of the API, or change {flag}"
             );
@@ -709,6 +735,36 @@ fn an_upstream_that_is_the_proxy_itself_is_refused() {
                 false => assert!(wrong.is_none(), "{upstream} {listen}: {wrong:?}"),
             }
         }
+    }
+}
+
+#[test]
+fn where_other_machines_reach_the_admin_port_it_wants_a_secret_that_is_none_to_be_guessed() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    for (written, says) in [
+        ("correct-horse-battery", None),
+        ("\r\n correct-horse-battery\r\n", None),
+        ("SECRET", Some("shorter than 16 characters")),
+        ("", Some("shorter than 16 characters")),
+        ("SECRET that has blanks in it", Some("has blanks")),
+        (&*"SECRET".repeat(200), Some("longer than 1024 bytes")),
+    ] {
+        std::fs::write(file.path(), written).unwrap();
+        for admin in ["0.0.0.0:9", "127.0.0.1:9"] {
+            let read = try_serve(&["--admin", admin, "--admin-token-file", path]);
+            match (read, says) {
+                (Ok(serve), None) => assert!(serve.admin_token.is_some()),
+                (Err(wrong), Some(says)) => {
+                    let said = wrong.to_string();
+                    assert!(said.starts_with("error: --admin-token-file: ") && said.contains(says), "{said}");
+                    assert!(!said.contains("SECRET") && said.lines().count() == 1, "{said}");
+                }
+                (read, _) => panic!("{written}: {read:?}"),
+            }
+        }
+        // Where there is no admin port there is nothing to know.
+        assert!(try_serve(&["--admin", "off", "--admin-token-file", path]).unwrap().admin_token.is_none());
     }
 }
 

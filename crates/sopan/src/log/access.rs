@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::{Method, StatusCode, Uri};
+use sopan_core::cache::status::Detail;
 use sopan_core::headers::redact_url;
 use sopan_engine::event::{Cached, Event, NO_UPSTREAM, Observed};
 
@@ -22,9 +23,9 @@ use crate::config::Format;
 pub(crate) struct AccessLog(pub(super) Queue);
 
 impl AccessLog {
-    /// An exchange with this upstream has ended.
-    pub(crate) fn tell(&self, upstream: &Arc<str>, event: &Event<'_>) {
-        self.0.put(Entry::Access(Box::new(Access::new(upstream, event, SystemTime::now()))));
+    /// An exchange with this upstream has ended; of this client, where a key says so.
+    pub(crate) fn tell(&self, upstream: &Arc<str>, client: Option<&Arc<str>>, event: &Event<'_>) {
+        self.0.put(Entry::Access(Box::new(Access::new(upstream, client, event, SystemTime::now()))));
     }
 }
 
@@ -33,6 +34,7 @@ impl AccessLog {
 pub(super) struct Access {
     at: SystemTime,
     upstream: Arc<str>,
+    client: Option<Arc<str>>,
     method: Method,
     /// With its secrets; it is redacted when it is written.
     target: String,
@@ -40,6 +42,7 @@ pub(super) struct Access {
     refused: Option<&'static str>,
     observed: Option<Observed>,
     cache: Option<Cached>,
+    cache_detail: Option<Detail>,
     wait: Duration,
     attempts: u32,
     answered_in: Duration,
@@ -49,7 +52,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    fn new(upstream: &Arc<str>, event: &Event<'_>, at: SystemTime) -> Self {
+    fn new(upstream: &Arc<str>, client: Option<&Arc<str>>, event: &Event<'_>, at: SystemTime) -> Self {
         let Event {
             method,
             uri,
@@ -57,6 +60,7 @@ impl Access {
             refused,
             observed,
             cache,
+            cache_detail,
             wait,
             attempts,
             upstream: answered_in,
@@ -68,12 +72,14 @@ impl Access {
         Self {
             at,
             upstream: Arc::clone(upstream),
+            client: client.map(Arc::clone),
             method: method.clone(),
             target: text(uri),
             status,
             refused,
             observed: observed.copied(),
             cache,
+            cache_detail,
             wait,
             attempts,
             answered_in,
@@ -126,6 +132,9 @@ impl Access {
         let (message, method, path) = (json(&message), json(self.method.as_str()), json(path));
         write!(line, "{{\"timestamp\":\"{}\",\"level\":\"INFO\",\"message\":{message}", Stamp(self.at))?;
         write!(line, ",\"upstream\":{},\"method\":{method},\"path\":{path}", json(&self.upstream))?;
+        if let Some(client) = &self.client {
+            write!(line, ",\"client\":{}", json(client))?;
+        }
         if let Some(status) = self.status {
             write!(line, ",\"status\":{}", status.as_u16())?;
         }
@@ -137,6 +146,9 @@ impl Access {
         }
         if let Some(cache) = self.cache {
             write!(line, ",\"cache\":\"{}\"", cache.word())?;
+        }
+        if let Some(detail) = self.cache_detail {
+            write!(line, ",\"cache_detail\":\"{}\"", detail.word())?;
         }
         if let Some(observed) = &self.observed {
             match observed.refused {
@@ -160,8 +172,14 @@ impl Access {
         let tried = Counted(self.attempts.into(), "attempt");
         let (wait, answered_in) = (millis(self.wait), millis(self.answered_in));
         write!(line, "; waited {wait:.1} ms, {tried}, upstream {answered_in:.1} ms")?;
+        if let Some(client) = &self.client {
+            write!(line, "; client: {client}")?;
+        }
         if let Some(cache) = self.cache {
             write!(line, "; cache: {}", cache.word())?;
+        }
+        if let Some(detail) = self.cache_detail {
+            write!(line, " ({})", detail.word())?;
         }
         if let Some(reason) = self.refused {
             write!(line, "; refused: {reason}")?;
@@ -214,6 +232,7 @@ fn millis(span: Duration) -> f64 {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use sopan_core::cache::NotStored;
     use sopan_core::lane;
     use sopan_core::retry::{Again, Backoff, Verdict};
     use sopan_engine::refusal::Refusal;
@@ -227,12 +246,14 @@ pub(super) mod tests {
         Access {
             at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_991_585_123),
             upstream: "shop".into(),
+            client: None,
             method: Method::GET,
             target: "/api/v1/orders?page=2&key=SECRET".to_owned(),
             status: Some(StatusCode::OK),
             refused: None,
             observed: None,
             cache: None,
+            cache_detail: None,
             wait: Duration::from_micros(300_140),
             attempts: 2,
             answered_in: Duration::from_micros(12_260),
@@ -337,6 +358,23 @@ pub(super) mod tests {
         let line = written(&Access { status: None, ..access() }, JSON);
         assert!(!line.contains("refused") && !line.contains("status"), "{line}");
         assert!(line.contains("GET /api/v1/orders?page=…&key=… in 312.4 ms, ended before an answer; "), "{line}");
+    }
+
+    #[test]
+    fn it_says_what_the_cache_did_and_why() {
+        let hit = Access { cache: Some(Cached::Hit), ..access() };
+        let detail = Some(Detail::NotStored(NotStored::VaryStar));
+        let miss = Access { cache: Some(Cached::Miss), cache_detail: detail, ..access() };
+        for (access, words, fields) in [
+            (hit, "cache: hit", serde_json::json!({"cache": "hit"})),
+            (miss, "cache: miss (vary-star)", serde_json::json!({"cache": "miss", "cache_detail": "vary-star"})),
+        ] {
+            let line = written(&access, TEXT);
+            assert!(line.ends_with(&format!("upstream 12.3 ms; {words}\n")), "{line}");
+            let mut object: serde_json::Map<_, _> = serde_json::from_str(&written(&access, JSON)).unwrap();
+            object.retain(|name, _| name.starts_with("cache"));
+            assert_eq!(serde_json::Value::Object(object), fields);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::SystemTime;
 
 /// An instant of the calendar, to the millisecond.
-pub(super) struct Stamp(pub(super) SystemTime);
+pub(crate) struct Stamp(pub(crate) SystemTime);
 
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::coop::unconstrained;
 
+use super::auth::Auth;
 use super::client::{Clients, Connected};
 use super::drain::Drain;
 use super::inbox::Inbox;
@@ -38,7 +39,9 @@ pub(super) struct Door {
     routes: Routes,
     upstreams: Vec<Behind>,
     nowhere: Nowhere,
-    clients: Clients,
+    clients: Arc<Clients>,
+    /// Where clients have keys.
+    auth: Option<Auth>,
     hosts: Hosts,
     timeouts: Timeouts,
     clock: Clock,
@@ -49,6 +52,8 @@ pub(super) struct Door {
 /// An upstream behind a door.
 #[derive(Debug)]
 pub(super) struct Behind {
+    /// Its number in the settings.
+    pub(super) number: usize,
     pub(super) upstream: Arc<Upstream>,
     pub(super) client_by: ClientBy,
 }
@@ -58,20 +63,23 @@ impl Door {
     pub(super) fn new(
         settings: &config::Serve,
         upstreams: Vec<Arc<Upstream>>,
+        clients: Arc<Clients>,
         nowhere: Nowhere,
         clock: Clock,
         drain: Arc<Drain>,
     ) -> Self {
         let routes = Routes::new(settings.upstreams.iter().map(|served| &served.route));
         let by = settings.upstreams.iter().map(|served| served.client_by.clone());
-        let upstreams = upstreams.into_iter().zip(by).map(|(upstream, client_by)| Behind { upstream, client_by });
+        let behind = |(number, (upstream, client_by))| Behind { number, upstream, client_by };
+        let upstreams = upstreams.into_iter().zip(by).enumerate().map(behind);
         let timeouts = Timeouts { header: settings.header_timeout, idle: settings.idle_timeout };
         Self {
             hosts: let_in(&settings.hosts, &routes),
             routes,
             upstreams: upstreams.collect(),
             nowhere,
-            clients: Clients::default(),
+            clients,
+            auth: settings.clients.as_ref().map(Auth::new),
             timeouts,
             clock,
             drain,
@@ -94,6 +102,10 @@ impl Door {
     /// A new connection, as far as it decides whose its requests are.
     pub(super) fn connected(&self, peer: SocketAddr) -> Connected {
         self.clients.connected(peer, self.connections.fetch_add(1, Relaxed))
+    }
+
+    pub(super) fn auth(&self) -> Option<&Auth> {
+        self.auth.as_ref()
     }
 
     pub(super) fn hosts(&self) -> &Hosts {

@@ -42,7 +42,9 @@ impl Signals {
 /// Tells every connection when draining begins. A connection looks at one flag whenever it runs, and is woken once; a
 /// channel that each of them polls would cost every request more than its turn does.
 #[derive(Debug, Default)]
-pub(super) struct Drain {
+pub(crate) struct Drain {
+    /// Somebody wants it to begin, who cannot send signals.
+    asked: Notify,
     begun: AtomicBool,
     members: Mutex<Members>,
     over: Notify,
@@ -65,6 +67,21 @@ pub(super) struct Member {
 impl Drain {
     pub(super) fn member(self: &Arc<Self>) -> Member {
         Member { drain: Arc::clone(self), number: None, told: false }
+    }
+
+    /// Has it begin, as a signal does.
+    pub(crate) fn ask(&self) {
+        self.asked.notify_one();
+    }
+
+    /// Ends when somebody has asked for it.
+    pub(super) async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// Whether nothing new is taken any more.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
     }
 
     /// Ends when draining is over, for what should be there until then.

@@ -23,6 +23,8 @@ pub(super) struct InForce<'a> {
     breaker: &'static str,
     cache: &'static str,
     default_ttl: Option<String>,
+    /// Where in a request it stands.
+    credential: Option<String>,
 }
 
 /// Its limits as they are written, rates before quotas: the order in which a lane tells how full they are.
@@ -30,7 +32,7 @@ pub(super) fn limits_of(served: &Served) -> Vec<String> {
     in_order(served).map(ToString::to_string).collect()
 }
 
-fn in_order(served: &Served) -> impl Iterator<Item = &Limit> {
+pub(super) fn in_order(served: &Served) -> impl Iterator<Item = &Limit> {
     let limits = &served.settings.lane.limits;
     let (rates, quotas): (Vec<_>, Vec<_>) = limits.iter().partition(|limit| matches!(limit, Limit::Rate(_)));
     rates.into_iter().chain(quotas)
@@ -54,6 +56,7 @@ impl<'a> InForce<'a> {
             max_retries: settings.retry.max_retries,
             breaker: if settings.breaker.on { "on" } else { "off" },
             cache: if settings.cache.is_some() { "on" } else { "off" },
+            credential: settings.credential.as_ref().map(|credential| credential.place().to_string()),
             default_ttl: settings.cache.as_ref().and_then(|cache| cache.default_ttl).map(show_duration),
         }
     }
@@ -61,7 +64,7 @@ impl<'a> InForce<'a> {
     /// A line of the log. That an upstream is only observed must not be overlooked.
     pub(super) fn tell(&self) {
         let Self { name, route, url, limits, max_in_flight, waiting_max, wait_max, .. } = self;
-        let Self { max_retries, breaker, cache, default_ttl, .. } = self;
+        let Self { max_retries, breaker, cache, default_ttl, credential, .. } = self;
         let observe = self.observe;
         // The level of a line must be known when it is compiled.
         macro_rules! tell_at {
@@ -80,6 +83,7 @@ impl<'a> InForce<'a> {
                     breaker,
                     cache,
                     default_ttl,
+                    credential,
                     "{self}"
                 )
             };
@@ -113,8 +117,11 @@ impl fmt::Display for InForce<'_> {
         }
         write!(f, "; waiting_max {waiting_max}; wait_max {wait_max}; max_retries {max_retries}; breaker {breaker}")?;
         write!(f, "; cache {cache}")?;
-        match &self.default_ttl {
-            Some(ttl) => write!(f, "; default_ttl {ttl}"),
+        if let Some(ttl) = &self.default_ttl {
+            write!(f, "; default_ttl {ttl}")?;
+        }
+        match &self.credential {
+            Some(place) => write!(f, "; credential in {place}"),
             None => Ok(()),
         }
     }
@@ -124,7 +131,7 @@ impl fmt::Display for InForce<'_> {
 mod tests {
     use sopan_core::policy::CachePolicy;
     use sopan_core::safety::HostName;
-    use sopan_engine::{Settings, Target};
+    use sopan_engine::{Credential, CredentialPlace, Settings, Target};
 
     use super::*;
     use crate::config::ClientBy;
@@ -158,11 +165,12 @@ mod tests {
             settings.retry.max_retries = 0;
             let ttl = Some(std::time::Duration::from_secs(300));
             settings.cache = Some(CachePolicy { default_ttl: ttl, ..CachePolicy::default() });
+            settings.credential = Some(Credential::new(CredentialPlace::query("key"), b"s3cret").unwrap());
         });
         assert_eq!(
             InForce::new(&served, [1, 5000], true).to_string(),
             "requests go to https://api.test/v2; limits 10/s, 5000 per 1h; max_in_flight 50; waiting_max 1000; \
-             wait_max unlimited; max_retries 0; breaker off; cache on; default_ttl 5m"
+             wait_max unlimited; max_retries 0; breaker off; cache on; default_ttl 5m; credential in ?key"
         );
         assert_eq!(limits_of(&served), ["10/s", "5000 per 1h"]);
     }

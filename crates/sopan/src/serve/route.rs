@@ -15,7 +15,7 @@ use crate::config::Route;
 
 /// The routes of a door. An upstream is known by its number.
 #[derive(Debug, Default)]
-pub(super) struct Routes {
+pub(crate) struct Routes {
     hosts: Vec<(HostName, usize)>,
     /// The longest first.
     paths: Vec<(String, usize)>,
@@ -23,7 +23,7 @@ pub(super) struct Routes {
 }
 
 impl Routes {
-    pub(super) fn new<'r>(routes: impl IntoIterator<Item = &'r Route>) -> Self {
+    pub(crate) fn new<'r>(routes: impl IntoIterator<Item = &'r Route>) -> Self {
         let mut all = Self::default();
         for (number, route) in routes.into_iter().enumerate() {
             match route {
@@ -42,7 +42,7 @@ impl Routes {
     }
 
     /// The upstream that takes a request; none if none does.
-    pub(super) fn find(&self, request: &Parts) -> Option<usize> {
+    pub(crate) fn find(&self, request: &Parts) -> Option<usize> {
         self.by_host(request).or_else(|| self.by_path(request.uri.path())).or(self.any)
     }
 

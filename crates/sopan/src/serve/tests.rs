@@ -47,8 +47,10 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
     let settings = config::Serve {
         listen,
         admin: None,
+        admin_token: None,
         upstreams,
         hosts: Hosts::default(),
+        clients: None,
         header_timeout: Duration::from_secs(10),
         idle_timeout: Duration::from_secs(60),
         drain: Duration::ZERO,
@@ -59,9 +61,10 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         traces: None,
         access_log: false,
         log: Format::Text,
+        warnings: Vec::new(),
     };
     let counted = Arc::clone(&metrics);
-    thread::spawn(move || run(settings, counted).unwrap());
+    thread::spawn(move || run(settings, Json::Null, counted).unwrap());
     (listen, metrics)
 }
 

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderValue, Request, Response, Version};
 use http_body::Body;
 use http_body_util::Full;
 use parking_lot::Mutex;
+use sopan_core::access::GUESSES_MAX;
 use sopan_core::h1::framer::{Framer, Framing, NotAsTold, SLICES_MAX};
 use sopan_core::h1::request::{BadRequest, Incoming};
 use sopan_core::safety::Denied;
@@ -24,8 +26,9 @@ use sopan_engine::exchange::{self, Answer, Astray, Inbound, Tunnel};
 use sopan_engine::{Interims, Upstream};
 
 use super::answer::{self, Asked};
+use super::auth::Came;
 use super::client::Connected;
-use super::connection::Door;
+use super::connection::{Behind, Door};
 use super::gate;
 use super::inbox::{ClientBody, Inbox};
 use super::io::Socket;
@@ -50,6 +53,8 @@ pub(super) struct Wire<'a> {
     peer: SocketAddr,
     /// By what name the client knows sopan, if it was let in by that.
     base: Option<HeaderValue>,
+    /// The number of the client whose key the last request had that was let in by one.
+    keyed: Option<usize>,
     /// Which upstream has the request.
     upstream: Option<&'a Upstream>,
     interims: Interims,
@@ -59,7 +64,7 @@ pub(super) struct Wire<'a> {
 impl<'a> Wire<'a> {
     pub(super) fn new(door: &'a Door, socket: &'a Arc<Socket>, inbox: Arc<Mutex<Inbox>>, peer: SocketAddr) -> Self {
         let (connected, interims, framer) = (door.connected(peer), Interims::default(), Framer::default());
-        Self { door, socket, inbox, connected, peer, base: None, upstream: None, interims, framer }
+        Self { door, socket, inbox, connected, peer, base: None, keyed: None, upstream: None, interims, framer }
     }
 
     /// Serves one request after the other.
@@ -102,7 +107,7 @@ impl<'a> Wire<'a> {
     /// Hands a request over and waits for its answer; meanwhile what comes before it is sent on.
     async fn answer(&mut self, incoming: Incoming) -> io::Result<Answer> {
         let Incoming { request, decoder, expects_continue, .. } = incoming;
-        let (parts, ()) = request.into_parts();
+        let (mut parts, ()) = request.into_parts();
         let interims = (parts.version == Version::HTTP_11).then(|| self.interims.clone());
         let source = if decoder.is_done() {
             Source::Empty
@@ -116,15 +121,21 @@ impl<'a> Wire<'a> {
         } else if self.base != hop.base {
             self.base.clone_from(&hop.base);
         }
-        let behind = admitted.map_err(Astray::Denied).and_then(|()| self.door.route(&parts).ok_or(Astray::NoRoute));
+        let keyed = admitted.map_err(Astray::Denied).and_then(|()| self.identify(&mut parts));
+        let behind = keyed.and_then(|keyed| self.route(keyed, &parts));
         self.upstream = behind.ok().map(|behind| &*behind.upstream);
+        let keyed = keyed.ok().flatten().zip(self.door.auth()).map(|(number, auth)| auth.share(number));
         let behind = match behind {
             Ok(behind) => behind,
-            Err(why) => return Ok(self.door.nowhere().answer(parts, why)),
+            Err(why) => {
+                let client = keyed.map_or_else(|| self.connected.address(), |(client, _)| client);
+                return Ok(self.door.nowhere().answer(parts, client, why));
+            }
         };
-        let client = self.door.clients().of_request(&behind.client_by, &parts.headers, self.connected);
+        let (client, weight) = keyed
+            .unwrap_or_else(|| (self.door.clients().of_request(&behind.client_by, &parts.headers, self.connected), 1));
         let (request, hop) = (Request::from_parts(parts, source), Some(hop));
-        let mut call = pin!(exchange::call(&behind.upstream, Inbound { request, client, weight: 1, interims, hop }));
+        let mut call = pin!(exchange::call(&behind.upstream, Inbound { request, client, weight, interims, hop }));
         poll_fn(|cx| {
             loop {
                 if let Poll::Ready(answer) = call.as_mut().poll(cx) {
@@ -143,11 +154,44 @@ impl<'a> Wire<'a> {
         .await
     }
 
+    /// The number of the client whose key a request has, which is taken off; none where clients have no keys.
+    fn identify(&mut self, request: &mut Parts) -> Result<Option<usize>, Astray> {
+        let Some(auth) = self.door.auth() else { return Ok(None) };
+        let (now, wall) = (self.door.now(), self.door.wall());
+        let came = Came { from: self.peer.ip(), after: self.keyed, now, wall };
+        match auth.identify(request, came) {
+            Ok(number) => {
+                self.keyed = Some(number);
+                Ok(self.keyed)
+            }
+            Err(turned) => {
+                if let Some(seconds) = turned.shut_for {
+                    let client = self.door.clients().name(self.connected.address());
+                    tracing::warn!(
+                        client = &*client,
+                        shut_s = seconds,
+                        "{GUESSES_MAX} wrong keys have come from {client}: for {seconds} s no key from there is looked at"
+                    );
+                }
+                Err(Astray::Barred(turned.why))
+            }
+        }
+    }
+
+    /// The upstream that takes a request of this client, if that may ask it.
+    fn route(&self, client: Option<usize>, request: &Parts) -> Result<&'a Behind, Astray> {
+        let behind = self.door.route(request).ok_or(Astray::NoRoute)?;
+        if let Some((auth, client)) = self.door.auth().zip(client) {
+            auth.may(client, behind.number, request).map_err(Astray::Barred)?;
+        }
+        Ok(behind)
+    }
+
     /// The next interim answer, its links leading back here.
     fn interim(&self) -> Option<Response<()>> {
         let mut interim = self.interims.take()?;
-        if let (Some(base), Some(upstream)) = (&self.base, self.upstream) {
-            upstream.lead_back(interim.headers_mut(), base);
+        if let Some(upstream) = self.upstream {
+            upstream.tell_in_between(interim.headers_mut(), self.base.as_ref());
         }
         Some(interim)
     }
@@ -196,7 +240,7 @@ impl<'a> Wire<'a> {
     /// Answers what cannot be read as a request, which is the last of its connection.
     async fn refuse(&mut self, bad: BadRequest) -> End {
         self.socket.phase.request();
-        let response = self.door.nowhere().unread(bad).map(Full::new);
+        let response = self.door.nowhere().unread(bad, self.connected.address()).map(Full::new);
         match self.pass_on(response, None, &Asked::unreadable(&bad)).await {
             (_, Ok(())) => End::Lingers,
             (_, Err(_)) => End::Closed,

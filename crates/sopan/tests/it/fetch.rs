@@ -48,6 +48,25 @@ fn the_request_is_what_was_typed() {
 }
 
 #[test]
+fn a_key_comes_from_a_variable_or_a_file_and_is_sent_with_it() {
+    let key = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&key, "me:s3cret\n").unwrap();
+    let file = ["--credential-file", key.path().to_str().unwrap(), "--credential-scheme", "Basic"];
+    for (flags, field) in [
+        (&["--credential-env", "SOPAN_TEST_KEY"][..], "authorization: Bearer s3cret"),
+        (&file, "authorization: Basic bWU6czNjcmV0"),
+    ] {
+        let once = Once::answering("HTTP/1.1 204 No Content\r\n\r\n");
+        let url = format!("http://{}/", once.address);
+        let args = ["fetch", &url, "--header", "Authorization: other"].into_iter().chain(flags.iter().copied());
+        let done = command(&args.collect::<Vec<_>>()).env("SOPAN_TEST_KEY", "s3cret").output().unwrap();
+        assert_eq!((done.status.code(), done.stderr.len()), (Some(0), 0), "{done:?}");
+        let request = once.request();
+        assert_eq!(request.lines().filter(|line| line.starts_with("authorization")).collect::<Vec<_>>(), [field]);
+    }
+}
+
+#[test]
 fn failures_cost_retries_and_a_line_each() {
     let fake = Fake::start(&["--fail-first", "2"]);
     let run = fetch(&fake.url("/api/v1/health"), &[]);

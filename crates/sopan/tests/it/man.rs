@@ -51,10 +51,25 @@ fn man_shows_every_page_that_is_written() {
     assert_eq!((run.code, &*run.err, run.out.len()), (Some(0), "", 0));
     let mut names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort_unstable();
-    let of_commands =
-        ["check", "completions", "demo", "example", "explain", "fake-api", "fetch", "man", "schema", "serve"];
+    let of_commands = [
+        "check",
+        "completions",
+        "demo",
+        "example",
+        "explain",
+        "fake-api",
+        "fetch",
+        "keys",
+        "keys-new",
+        "man",
+        "schema",
+        "serve",
+        "status",
+        "top",
+    ];
     let mut expected: Vec<OsString> = of_commands.map(|name| format!("sopan-{name}.1").into()).into();
     expected.push("sopan.1".into());
+    expected.sort_unstable();
     assert_eq!(names, expected);
     assert_eq!(sopan(&["man"]).out, fs::read(dir.join("sopan.1")).unwrap());
     for name in names {

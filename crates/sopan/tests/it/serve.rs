@@ -4,6 +4,7 @@ mod admin;
 mod cache;
 mod clients;
 mod conformance;
+mod credential;
 mod door;
 mod wire;
 
@@ -12,8 +13,10 @@ mod documented;
 mod faults;
 mod fields;
 mod interims;
+mod keys;
 mod mutations;
 mod observe;
+mod operating;
 mod passing;
 mod refusing;
 mod switching;

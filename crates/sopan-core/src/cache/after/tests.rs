@@ -58,6 +58,21 @@ fn a_304_is_word_on_what_was_asked_about_or_of_no_use() {
     }
 }
 
+/// A head without one of its fields may be that of another answer.
+#[test]
+fn a_304_that_would_make_a_head_too_large_ends_the_answer_that_it_is_about() {
+    let many = |from: usize| (from..from + 60).map(|number| format!(" | x-{number}: 1")).collect::<String>();
+    let (kept, news) = (format!("{KEPT}{}", many(0)), many(100));
+    check(&kept, "GET", &format!("304{news}"), "ask again, forget #0");
+    check(
+        &kept,
+        r#"GET | if-none-match: "a" | cache-control: no-cache"#,
+        &format!("304{news}"),
+        "ask again, forget #0",
+    );
+    check(&kept, "HEAD", &format!(r#"200 | etag: "a"{news}"#), "forget #0");
+}
+
 #[test]
 fn a_304_to_several_says_which_one() {
     let a = r#"200 | cache-control: max-age=10 | etag: "a" | date: {-1}"#;
@@ -70,6 +85,20 @@ fn a_304_to_several_says_which_one() {
     ] {
         check_with(&policy, &[("GET", a), ("GET", b)], 70.0, "GET", answered, expected);
     }
+}
+
+#[test]
+fn a_304_that_nobody_asked_for_says_nothing() {
+    let policy = CachePolicy::default();
+    let kept = stored(&policy, 0.0, "GET", "200 | cache-control: max-age=10, stale-while-revalidate=90");
+    let (request, answer) = (request("GET"), answer("304"));
+    let asked = request.asked(&policy);
+    let Lookup::Reuse(reuse) = lookup(&policy, &asked, &[&kept], at(70.0)) else { panic!("it may be stale") };
+    // There is nothing to ask about it with, so that it is asked for anew in the background.
+    let ask = Some(Box::new(Ask { index: 0, conditions: reuse.revalidate.unwrap(), missing: None }));
+    let sent = Send { forward: Forward::Stale, ask, fallback: None, is_sharable: true, may_store: true };
+    let after = after_response(&policy, &asked, &sent, &[&kept], answer.received(70.0));
+    assert_eq!(tell_after(&after), "ask again, forget #0");
 }
 
 #[test]
@@ -116,21 +145,26 @@ fn what_a_304_says_takes_the_place_of_what_was_said() {
 #[test]
 fn what_may_not_be_stored_any_more_is_given_once() {
     let policy = CachePolicy::default();
-    for (news, then) in [
-        ("no-store", "send UriMiss"),
-        ("private", "send UriMiss"),
-        (r#"max-age=9, private="vary""#, "send UriMiss"),
-        (r#"max-age=9, private="x""#, "#0 whole, age 1, ttl 8"),
-        ("max-age=9", "#0 whole, age 1, ttl 8"),
+    let failure = r#"503 | cache-control: max-age=10 | etag: "a""#;
+    let odd = r#"299 | cache-control: max-age=10 | etag: "a""#;
+    for (kept, news, then) in [
+        (KEPT, "cache-control: no-store", "send UriMiss"),
+        (KEPT, "cache-control: private", "send UriMiss"),
+        (KEPT, r#"cache-control: max-age=9, private="vary""#, "send UriMiss"),
+        (failure, "retry-after: 5", "send UriMiss"),
+        (odd, "cache-control: max-age=9, must-understand", "send UriMiss"),
+        (KEPT, r#"cache-control: max-age=9, private="x""#, "#0 whole, age 1, ttl 8"),
+        (KEPT, "cache-control: max-age=9", "#0 whole, age 1, ttl 8"),
     ] {
-        let answered = format!("304 | cache-control: {news}");
-        let After::Freshen { stored, reuse, .. } = after(&policy, &[("GET", KEPT)], 70.0, "GET", &answered) else {
+        let answered = format!("304 | {news}");
+        let After::Freshen { stored, reuse, .. } = after(&policy, &[("GET", kept)], 70.0, "GET", &answered) else {
             panic!("{news}")
         };
         assert!(reuse.is_some());
+        assert_eq!(stored.is_given_once(), then == "send UriMiss", "{news}");
         let request = request("GET");
         let found = lookup(&policy, &request.asked(&policy), &[&*stored], at(71.0));
-        assert_eq!(crate::cache::tests::tell_lookup(&found), then);
+        assert_eq!(crate::cache::tests::tell_lookup(&found), then, "{news}");
     }
     // One that was for all and is private now is for the one who asked.
     let answered = "304 | cache-control: private";
@@ -286,10 +320,32 @@ fn a_part_takes_the_place_of_what_it_has_or_contradicts() {
     }
     let bare = "200 | cache-control: max-age=10 | content-length: 99";
     check(bare, "GET | range: bytes=0-1", &part(r#""a""#, "0-1"), "store");
+    check(
+        bare,
+        "GET | range: bytes=0-1",
+        "206 | cache-control: max-age=10 | content-range: bytes 0-1/98",
+        "store for #0",
+    );
     let dated = "200 | cache-control: max-age=10 | last-modified: {-60}";
     let news = "206 | cache-control: max-age=10 | last-modified: {-30} | content-range: bytes 0-1/99";
     check(bare, "GET", &part("", "0-1"), "pass on, Part");
     check(dated, "GET | range: bytes=0-1", news, "store for #0");
+}
+
+#[test]
+fn a_part_of_what_is_there_confirms_it() {
+    for (answered, expected) in [
+        (r#"206 | etag: "a" | content-range: bytes 0-4/10"#, "freshen #0, pass on"),
+        (r#"206 | etag: "a" | content-range: bytes 0-4/*"#, "freshen #0, pass on"),
+        (r#"206 | etag: "b" | content-range: bytes 0-4/10"#, "store for #0"),
+        // A body of the same tag that is longer is another one all the same.
+        (r#"206 | etag: "a" | content-range: bytes 0-4/11"#, "store for #0"),
+        (r#"206 | etag: "a" | content-range: bytes 5-10/*"#, "store for #0"),
+        // What has several parts is of another type than the body, which would have it from now on.
+        (r#"206 | etag: "a" | content-type: multipart/byteranges; boundary=x"#, "pass on, Part"),
+    ] {
+        check(KEPT, "GET | range: bytes=0-4", answered, expected);
+    }
 }
 
 #[test]
@@ -355,6 +411,9 @@ fn a_stale_answer_is_better_than_none_within_limits() {
         (policy(60, 60), "stale-if-error=59", "", no_token, none),
         (policy(0, 60), "", "stale-if-error=60", no_token, late),
         (policy(0, 60), "", "stale-if-error=59", no_token, none),
+        (policy(60, 60), "", "stale-if-error=59", no_token, none),
+        (policy(0, 60), "stale-if-error=60", "stale-if-error=59", no_token, none),
+        (policy(0, 60), "stale-if-error=59", "stale-if-error=60", no_token, late),
         (policy(0, 60), "", "no-cache", disconnected, none),
         (policy(0, 60), "", "max-age=69", disconnected, none),
         (policy(0, 60), "", "max-age=70", disconnected, lost),
@@ -385,6 +444,12 @@ fn failed(policy: &CachePolicy, kept: &str, now: f64, asked: &str, failure: Fail
     let asked = request.asked(policy);
     let Lookup::Send(sent) = lookup(policy, &asked, &[&kept], at(now)) else { panic!("{asked:?} is not sent") };
     let reuse = after_failure(policy, &asked, &sent, &[&kept], failure, at(now));
+    let lasts = |now| stands_by(policy, &asked, &sent, &[&kept], failure, at(now));
+    assert_eq!(lasts(now).is_some(), reuse.is_some());
+    if let (Some(left), Some(Reuse { stale: Some(_), .. })) = (lasts(now), &reuse) {
+        let end = now + left.as_secs_f64();
+        assert!(lasts(end).is_some() && lasts(end + 1.0).is_none());
+    }
     reuse.map_or("none".to_owned(), |reuse| tell_reuse(&reuse))
 }
 

@@ -118,3 +118,47 @@ fn a_cookie_that_may_not_be_stored_any_more_is_not_given_out() {
     let policy = CachePolicy { store_set_cookie: true, ..CachePolicy::default() };
     assert_eq!(Stored::decode(&record, &policy, None).unwrap().headers["set-cookie"], "id=1");
 }
+
+/// What was decided by directives that do not count any more is not given to whom they would not give it.
+#[test]
+fn other_settings_give_nothing_to_more_than_it_would_be_stored_for() {
+    let reading = |names: &str, default_ttl: u64| CachePolicy {
+        targeted: names.split_whitespace().map(|name| name.parse().unwrap()).collect(),
+        default_ttl: (default_ttl > 0).then(|| Duration::from_secs(default_ttl)),
+        ..CachePolicy::default()
+    };
+    let owned = Some(Owner([7; 16]));
+    for (fields, owner, then, now, is_read) in [
+        // Where they are decided by the same, or give as much.
+        ([("a", "public, max-age=60"), ("b", "no-store")], None, reading("a", 0), reading("a", 0), true),
+        ([("a", "public, max-age=60"), ("b", "public")], None, reading("a", 0), reading("b", 0), true),
+        ([("a", "must-revalidate"), ("b", "s-maxage=9")], None, reading("a", 0), reading("b", 0), true),
+        ([("a", "max-age=60"), ("b", "max-age=9")], None, reading("a", 0), reading("b", 0), true),
+        // It may have been asked for with a credential.
+        ([("a", "public, max-age=60"), ("b", "max-age=60")], None, reading("a", 0), reading("b", 0), false),
+        ([("a", "public, max-age=60"), ("cache-control", "max-age=60")], None, reading("a", 0), reading("b", 0), false),
+        ([("a", "s-maxage=60"), ("b", "must-revalidate")], None, reading("a", 0), reading("b", 0), false),
+        ([("a", "must-revalidate"), ("b", "max-age=60")], None, reading("a", 0), reading("b", 0), false),
+        ([("a", "public, max-age=60"), ("b", "max-age=60")], owned, reading("a", 0), reading("b", 0), true),
+        // It is private, or must not be stored, in part or at all.
+        ([("a", "max-age=60"), ("b", "private")], None, reading("a", 0), reading("b", 0), false),
+        ([("a", "max-age=60"), ("b", "private")], owned, reading("a", 0), reading("b", 0), true),
+        ([("a", "max-age=60"), ("b", "no-store")], owned, reading("a", 0), reading("b", 0), false),
+        ([("a", "max-age=60"), ("cache-control", "private=\"a\"")], None, reading("a", 0), reading("", 0), false),
+        ([("a", "max-age=60"), ("cache-control", "private=\"a\"")], owned, reading("a", 0), reading("", 0), true),
+        ([("a", "max-age=60"), ("cache-control", "no-cache=\"a\"")], owned, reading("a", 0), reading("", 0), false),
+        // Nobody noted what form was asked for.
+        ([("etag", "\"a\""), ("x", "1")], None, reading("a", 0), reading("a", 60), false),
+    ] {
+        let stored = stored(&fields);
+        let directives = ResponseDirectives::read(&stored.headers, &then.targeted);
+        let record = Stored { directives, owner, ..stored }.encode();
+        let read = Stored::decode(&record, &now, None);
+        assert_eq!(read.is_some(), is_read, "{fields:?} for {owner:?}, by {:?}, now {now:?}", then.targeted);
+    }
+    let names = [("accept", None), ("accept-language", None)];
+    let fields = names.map(|(name, value)| (HeaderName::from_static(name), value)).into();
+    let selecting = Selecting { is_beyond_fields: false, fields };
+    let record = Stored { selecting, ..stored(&[("etag", "\"a\"")]) }.encode();
+    assert!(Stored::decode(&record, &reading("a", 60), None).is_some());
+}

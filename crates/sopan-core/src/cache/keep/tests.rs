@@ -132,7 +132,7 @@ fn what_is_chosen_by_a_secret_is_for_its_owner_and_keeps_none() {
     // Also where only an update tells that it was.
     let before = stored(&policy, 0.0, asked, r#"200 | cache-control: max-age=60, public | etag: "a""#);
     let (request, update) = (request(asked), answer("304 | vary: cookie"));
-    let after = before.renewed(&policy, &request.asked(&policy), update.received(1.0), before.extent);
+    let after = before.renewed(&policy, &request.asked(&policy), update.received(1.0), before.extent).unwrap();
     assert_eq!((before.owner, after.owner), (None, request.asked(&policy).owner));
 }
 

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use crate::cache::range::{Part, Span};
-use crate::cache::tests::{at, request, stored, tell_lookup};
-use crate::cache::{Extent, Stored, lookup};
+use crate::cache::tests::{at, request, stored, tell_lookup, tell_reuse};
+use crate::cache::{Extent, Stored, lookup, reuse_just_come};
 use crate::policy::{CachePolicy, PathRule, PathTreatment, Revalidate};
 
 /// What came, when, and for which request.
@@ -105,6 +105,10 @@ fn what_only_our_settings_call_fresh_is_not_for_those_with_a_secret() {
     ] {
         check_with(&policy, &[(0.0, first, answer)], 1.0, second, expected);
     }
+    // Nor is what is fresh by a guess.
+    let guessed = "200 | last-modified: Wed, 21 Oct 2015 07:28:00 GMT";
+    let by_guess = CachePolicy::default();
+    check_with(&by_guess, &[(0.0, "GET", guessed)], 1.0, "GET ann", "send UriMiss");
 }
 
 #[test]
@@ -124,6 +128,8 @@ fn of_several_the_most_recent_counts() {
     check_with(&policy, &[(0.0, "GET ann", &old), (2.0, "GET", &new)], 5.0, "GET ann", "#0 whole, age 5, ttl 55");
     let public = "200 | cache-control: max-age=60, public | date: {2}";
     check_with(&policy, &[(0.0, "GET ann", &old), (2.0, "GET", public)], 5.0, "GET ann", "#1 whole, age 3, ttl 57");
+    let public = "200 | cache-control: max-age=60, public | date: {0}";
+    check(&(0.0, "GET", public), &(2.0, "GET", &new), "#1 whole, age 3, ttl 57");
     // The most recent one counts also where it must be asked about and the other need not be.
     let stale = "200 | cache-control: no-cache | etag: \"b\" | date: {2}";
     check(&(0.0, "GET", &old), &(2.0, "GET", stale), "send Stale, asks #1 \"b\"");
@@ -199,11 +205,35 @@ fn settings_can_want_it_asked_about_each_time() {
     let swr = r#"200 | cache-control: max-age=1, stale-while-revalidate=60 | etag: "a""#;
     for (answer, asked, expected) in [
         (FRESH, "GET", r#"send Stale, asks #0 "a", or #0"#),
+        // There is nothing to ask about it with, so a request would cost as much as the first.
         ("200 | cache-control: max-age=60", "GET", "#0 whole, age 10, ttl 50"),
         (FRESH, "GET | cache-control: only-if-cached", "#0 whole, age 10, ttl 50"),
         (swr, "GET", r#"send Stale, asks #0 "a", or #0"#),
     ] {
         check_with(&always, &[(0.0, "GET", answer)], 10.0, asked, expected);
+    }
+}
+
+/// Those who were there when it was asked for are given it, if it is for them at all.
+#[test]
+fn what_has_just_come_is_for_all_on_whose_behalf_it_was_asked_for() {
+    let policy = CachePolicy::default();
+    let varied = r#"200 | cache-control: no-cache | etag: "a" | vary: accept"#;
+    for (answer, first, second, expected) in [
+        (r#"200 | cache-control: no-cache | etag: "a""#, "GET", "GET", "#0 whole, age 1, ttl -1"),
+        (r#"200 | cache-control: max-age=0 | etag: "a""#, "GET", "HEAD", "#0 head, age 1, ttl -1"),
+        (varied, "GET | accept: a/b", "GET | accept: a/b", "#0 whole, age 1, ttl -1"),
+        (varied, "GET | accept: a/b", "GET | accept: a/c", "none"),
+        (varied, "GET ann", "GET bob", "none"),
+        (varied, "GET", "GET | host: b.test", "none"),
+    ] {
+        let (kept, request) = (stored(&policy, 0.0, first, answer), request(second));
+        let reuse = reuse_just_come(&request.asked(&policy), &kept, at(1.0));
+        assert_eq!(
+            reuse.map_or("none".to_owned(), |reuse| tell_reuse(&reuse)),
+            expected,
+            "{answer} to {first}, {second}"
+        );
     }
 }
 
@@ -228,8 +258,8 @@ fn a_stale_one_is_used_where_its_sender_or_the_client_lets_it_be() {
         ("stale-while-revalidate=5", "", meanwhile),
         ("stale-while-revalidate=4", "", asks),
         ("stale-while-revalidate=0", "", asks),
-        ("stale-while-revalidate=5", "max-age=15", meanwhile),
-        ("stale-while-revalidate=5", "max-age=14", r#"send Stale, asks #0 "a", or #0, alone"#),
+        // Who says how old it may be wants none that is stale.
+        ("stale-while-revalidate=5", "max-age=15", r#"send Stale, asks #0 "a", or #0, alone"#),
         ("stale-while-revalidate=5", "min-fresh=1", r#"send Stale, asks #0 "a", or #0, alone"#),
         ("stale-while-revalidate=5", "no-cache", r#"send Request, asks #0 "a", alone"#),
         ("stale-while-revalidate=5", "only-if-cached", meanwhile),

@@ -72,9 +72,7 @@ impl Exchange<'_> {
 async fn ask(upstream: &Arc<Upstream>, inbound: Inbound, caching: Box<Caching>) {
     let mut exchange = Exchange::new(upstream, inbound, None);
     exchange.caching = Some(caching);
-    // It is nobody's request, and is counted as an attempt only.
-    exchange.story.is_told_later();
-    exchange.story.is_untraced();
+    exchange.story.is_of_nobody();
     let mut body = Box::pin(exchange.run()).await.response.into_body();
     while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {}
 }

@@ -8,14 +8,14 @@ use http::header::{AGE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONT
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use sopan_core::cache::multipart::Multipart;
 use sopan_core::cache::range::{Part, Span, unsatisfied};
-use sopan_core::cache::status::{CacheStatus, Forward};
-use sopan_core::cache::{Extent, Reuse, Shape};
+use sopan_core::cache::status::CacheStatus;
+use sopan_core::cache::{Extent, Reuse, Shape, Stored};
 use sopan_core::decimal::Decimal;
 
-use super::Seat;
 use crate::event::Cached;
 use crate::exchange::answer::{AnswerBody, Sharing};
 use crate::exchange::filed::{self, Filed};
+use crate::exchange::flow::Reader;
 use crate::exchange::{Answer, End, Exchange};
 use crate::store::{Body, Entry, Key, Variant};
 
@@ -32,6 +32,7 @@ impl Exchange<'_> {
     pub(super) fn reuse_at_once(&mut self, entry: &Entry, reuse: &Reuse) -> Answer {
         let variant = &entry.variants[reuse.index];
         self.story.cache = Some(if reuse.stale.is_some() { Cached::Stale } else { Cached::Hit });
+        self.story.cache_detail = reuse.stale;
         let takes_lines = self.hop().is_some_and(|hop| hop.takes_lines);
         let held = match (&variant.body, &variant.lines) {
             (Body::Memory(held), Some(lines)) if takes_lines && reuse.shape == Shape::Whole => {
@@ -75,7 +76,7 @@ impl Exchange<'_> {
         let (response, wanted) = self.head_from(variant, reuse, status);
         if let Body::Memory(held) = &variant.body {
             self.caching = None;
-            self.story.cache = Some(how);
+            (self.story.cache, self.story.cache_detail) = (Some(how), status.detail);
             return Some(self.give(response, held, wanted));
         }
         let store = &self.upstream.cache.as_ref()?.store;
@@ -88,7 +89,7 @@ impl Exchange<'_> {
                 }
             });
         }
-        self.story.cache = Some(how);
+        (self.story.cache, self.story.cache_detail) = (Some(how), status.detail);
         let upstream = Arc::clone(self.upstream);
         Some(self.begin(response, End::Done, |told| AnswerBody::Filed(Box::new(Filed::new(pieces, told, upstream)))))
     }
@@ -128,8 +129,13 @@ impl Exchange<'_> {
     }
 
     /// Answers with one that is coming for another request; none if this one needs more than that.
-    pub(super) fn answer_from_seat(&mut self, seat: Seat, reuse: &Reuse, forward: Forward) -> Option<Answer> {
-        let Seat { stored, reader } = seat;
+    pub(super) fn answer_as_it_comes(
+        &mut self,
+        stored: &Stored,
+        reader: Reader,
+        reuse: &Reuse,
+        told: &CacheStatus,
+    ) -> Option<Answer> {
         let mut response = Response::new(());
         *response.status_mut() = stored.status;
         *response.headers_mut() = stored.headers.clone();
@@ -144,8 +150,6 @@ impl Exchange<'_> {
         };
         self.caching = None;
         self.story.cache = Some(Cached::Coalesced);
-        let told =
-            CacheStatus { forward: Some(forward), collapsed: true, ttl: Some(reuse.ttl), ..CacheStatus::default() };
         let headers = response.headers_mut();
         headers.insert(AGE, HeaderValue::from(reuse.age));
         headers.append(CACHE_STATUS, told.value());

@@ -1,15 +1,14 @@
 //! What becomes of the upstream's answer: of the store, of those who wait for it too, and of the client.
 
-use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONTENT_LOCATION, VARY};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use sopan_core::cache::invalidate::invalidates;
-use sopan_core::cache::range::{Span, part_of_answer};
 use sopan_core::cache::status::{CacheStatus, Detail};
-use sopan_core::cache::{After, Extent, NotStored, Received, Reuse, Stored, Times};
+use sopan_core::cache::{After, Lookup, NotStored, Received, Stored, Times, lookup, reuse_just_come};
 use sopan_core::retry::Verdict;
 
 use super::reuse::CACHE_STATUS;
@@ -75,6 +74,12 @@ impl Exchange<'_> {
         let named = self.with_names_of_clients(headers);
         let received = Received { status, headers: named.as_ref().unwrap_or(headers), times };
         let after = self.with_asked(&caching, |asked| caching.after(asked, &cache.policy, received));
+        let after = match after {
+            After::PassOn(why) if is_complaint(status) => {
+                self.rather(&caching, times.received).map_or(After::PassOn(why), After::Stale)
+            }
+            after => after,
+        };
         Ok(match after {
             After::PassOn(why) => self.pass_by(passed, &mut caching, Some(why)),
             After::Forget(indices) => {
@@ -108,29 +113,23 @@ impl Exchange<'_> {
             After::PassOn(_) | After::Forget(_) | After::Store { .. } => self.pass_by(passed, &mut caching, None),
             After::Freshen { index, stored, reuse } => {
                 let variant = &entry.variants[index];
-                if stored.is_given_once() {
+                let is_stored = if stored.is_given_once() {
                     cache.store.forget(&caching.key, &[variant.id]);
+                    false
                 } else {
-                    cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch);
-                }
-                match caching.leader.take() {
-                    Some(leader) if self.is_for_others(&caching, &cache.policy, &stored, stored.times.received) => {
-                        leader.stored();
-                    }
-                    // Each has to ask by itself, and that side by side.
-                    Some(leader) => leader.alone(),
-                    None => {}
-                }
+                    cache.store.freshen(&caching.key, variant.id, Stored::clone(&stored), caching.epoch)
+                };
+                let renewed = variant.with_head(*stored);
+                self.share_confirmed(&mut caching, &renewed);
                 let Some(reuse) = reuse else { return Some(self.pass_by(passed, &mut caching, None)) };
                 self.put_back();
                 let told = CacheStatus {
                     forward: Some(caching.forward()),
                     forward_status: Some(status),
-                    stored: true,
+                    stored: is_stored,
                     ttl: Some(reuse.ttl),
                     ..CacheStatus::default()
                 };
-                let renewed = variant.with_head(*stored);
                 match self.answer_from(&caching.key, &renewed, &reuse, Cached::Revalidated, &told).await {
                     Some(answer) => answer,
                     None => return self.ask_again(caching),
@@ -148,7 +147,7 @@ impl Exchange<'_> {
                 return self.ask_again(caching);
             }
             After::Stale(reuse) => {
-                self.let_go();
+                self.let_go_of_rest();
                 if let Some(leader) = caching.leader.take() {
                     leader.failed();
                 }
@@ -184,7 +183,7 @@ impl Exchange<'_> {
         let status = passed.response.status();
         if let Some(leader) = caching.leader.take() {
             // A failure says nothing of the answers that will come.
-            if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            if is_complaint(status) {
                 leader.failed();
             } else {
                 leader.alone();
@@ -210,7 +209,7 @@ impl Exchange<'_> {
         let Some(cache) = &upstream.cache else { return self.fail(passed.verdict) };
         let now = upstream.clock.wall();
         let leader = caching.leader.take();
-        let may_be_shared = self.is_for_others(&caching, &cache.policy, &stored, now);
+        let others = self.others(&caching, &stored, now);
         let is_too_large = stored.extent.bytes().is_some_and(|bytes| bytes > cache.store.body_max());
         let told = CacheStatus {
             forward: Some(caching.forward()),
@@ -220,24 +219,50 @@ impl Exchange<'_> {
             ..CacheStatus::default()
         };
         let stored = Arc::new(stored);
-        let keep = caching.keep(cache, &stored, replaces, leader.as_ref().map(Leader::landing));
+        let joined = leader.as_ref().filter(|_| others == Others::All);
+        let keep = caching.keep(cache, &stored, replaces, joined.map(Leader::landing));
         self.pass(passed, &told, |feed, told| {
             let (flow, reader) = Flow::new(feed, Some(keep));
-            match leader {
-                Some(leader) if may_be_shared => {
-                    leader.shared(move || Some(Seat { stored: Arc::clone(&stored), reader: flow.reader()? }));
-                }
-                Some(leader) => leader.alone(),
-                None => {}
+            let is_asked_for = others == Others::ThoseBefore;
+            let seat = move || Some(Seat::Coming { stored: Arc::clone(&stored), reader: flow.reader()?, is_asked_for });
+            match (leader, others) {
+                (None, _) => {}
+                (Some(leader), Others::All) => leader.shared(seat),
+                (Some(leader), Others::ThoseBefore) => leader.answers_those_before(seat),
+                (Some(leader), Others::None) => leader.alone(),
             }
             AnswerBody::Sharing(Box::new(Sharing::new(reader, told)))
+        })
+    }
+
+    /// Gives those who wait for it what the upstream has said is still good.
+    fn share_confirmed(&self, caching: &mut Caching, renewed: &Arc<Variant>) {
+        let Some(leader) = caching.leader.take() else { return };
+        match self.others(caching, &renewed.stored, renewed.stored.times.received) {
+            Others::All => leader.stored(),
+            Others::ThoseBefore => leader.answers_those_before(|| Some(Seat::Confirmed(Arc::clone(renewed)))),
+            Others::None => leader.alone(),
+        }
+    }
+
+    /// Who of those who ask the same may have it too.
+    fn others(&self, caching: &Caching, stored: &Stored, now: SystemTime) -> Others {
+        let Some(cache) = &self.upstream.cache else { return Others::None };
+        self.with_asked(caching, |asked| {
+            if matches!(lookup(&cache.policy, asked, &[stored], now), Lookup::Reuse(_)) {
+                Others::All
+            } else if reuse_just_come(asked, stored, now).is_some() {
+                Others::ThoseBefore
+            } else {
+                Others::None
+            }
         })
     }
 
     fn pass(&mut self, passed: Passed, cache: &CacheStatus, body: impl FnOnce(Feed, Told) -> AnswerBody) -> Answer {
         let Passed { mut response, named_by_connection, prefix, verdict } = passed;
         let (Some(conn), Some(turn)) = (self.conn.take(), self.turn.take()) else { return self.fail(verdict) };
-        self.story.cache = cache.forward.map(Cached::of);
+        (self.story.cache, self.story.cache_detail) = (cache.forward.map(Cached::of), cache.detail);
         let end = self.end(verdict);
         self.log_end(&end);
         let headers = response.headers_mut();
@@ -257,58 +282,16 @@ impl Exchange<'_> {
         self.ask_as_client();
         None
     }
+}
 
-    /// Joins the part that comes to the one that is stored; none if it does not come whole.
-    async fn join(
-        &mut self,
-        caching: &mut Caching,
-        part: &Variant,
-        stored: Stored,
-        reuse: &Reuse,
-        answer: &HeaderMap,
-    ) -> Option<Answer> {
-        let cache = self.upstream.cache.as_ref()?;
-        let (Extent::Part(before), Body::Memory(held)) = (part.stored.extent, &part.body) else { return None };
-        let span = part_of_answer(answer)?.span;
-        let room = cache.policy.entry_bytes_max.checked_sub(held.len() as u64)?;
-        let rest = self.read_all(room).await.filter(|rest| rest.len() as u64 == span.length())?;
-        let body = joined(held, before.span, &rest, span)?;
-        self.put_back();
-        cache.store.put(&caching.key, stored.clone(), Body::Memory(body.clone()), &[part.id], caching.epoch);
-        if let Some(leader) = caching.leader.take() {
-            leader.stored();
-        }
-        let told = CacheStatus {
-            forward: Some(caching.forward()),
-            forward_status: Some(StatusCode::PARTIAL_CONTENT),
-            stored: true,
-            ttl: Some(reuse.ttl),
-            ..CacheStatus::default()
-        };
-        // What the store has made of it may be gone already.
-        let both = Variant::new(part.id, stored, Body::Memory(body));
-        self.answer_from(&caching.key, &both, reuse, Cached::Miss, &told).await
-    }
-
-    /// Reads a body to its end; none if that does not come in time, or is further than `room` bytes away. The head waits for
-    /// it, and so it has no more time than a head has.
-    async fn read_all(&mut self, room: u64) -> Option<Bytes> {
-        let mut read = BytesMut::new();
-        loop {
-            let idle = self.upstream.idle_timeout;
-            let patience = self.left().map_or(idle, |left| left.min(idle));
-            let conn = self.conn.as_mut()?;
-            let frame = poll_fn(|cx| conn.poll_body(cx));
-            match tokio::time::timeout(patience, frame).await {
-                Ok(None) => return Some(read.freeze()),
-                Ok(Some(Ok(frame))) => read.extend_from_slice(&frame.into_data().unwrap_or_default()),
-                Err(_) | Ok(Some(Err(_))) => return None,
-            }
-            if read.len() as u64 > room {
-                return None;
-            }
-        }
-    }
+/// Who of those who ask the same may have an answer too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    /// It may be used unasked.
+    All,
+    /// It is to be asked about each time, and was, for all who came before that.
+    ThoseBefore,
+    None,
 }
 
 impl Caching {
@@ -351,13 +334,7 @@ impl Caching {
     }
 }
 
-/// The bytes of two parts that touch or overlap, each beginning where it says.
-fn joined(a: &Bytes, at: Span, b: &Bytes, b_at: Span) -> Option<Bytes> {
-    let (first, last) = (at.first.min(b_at.first), at.last.max(b_at.last));
-    let mut both = BytesMut::zeroed(usize::try_from(last - first + 1).ok()?);
-    for (part, at) in [(b, b_at), (a, at)] {
-        let from = (at.first - first) as usize;
-        both.get_mut(from..from + part.len())?.copy_from_slice(part);
-    }
-    Some(both.freeze())
+/// Whether the upstream says that it is ill, or that it was asked too often.
+fn is_complaint(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }

@@ -1,9 +1,9 @@
-//! How much of a body has come, what of it is here, and how far its readers are.
+//! How much of a body has come, what of it is here, and what its readers get next.
 //!
 //! Behind the flow's lock; nothing here waits, wakes or hands on. What comes out to be dropped is dropped without the lock,
 //! since it may end in one of another.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ use http_body::Frame;
 use sopan_core::time::Instant;
 
 use super::kept::{Handed, Keep, Keeping};
+use super::readers::Readers;
 use super::stir::Stir;
-use super::{AnswerError, FINISH_BYTES_MAX, Feed, LAG_MAX, WINDOW_BYTES};
+use super::{AnswerError, FINISH_BYTES_MAX, Feed, WINDOW_BYTES};
 use crate::budget::ByteBudget;
 
 /// About what a piece holds beside its bytes: an upstream may send single ones.
@@ -32,14 +33,10 @@ pub(super) struct State {
     keeping: Keeping,
     is_handed_on: bool,
     budget: Option<Arc<ByteBudget>>,
-    readers: HashMap<u64, Seat>,
-    /// How many readers are where, but for those that are cut off.
-    positions: BTreeMap<u64, usize>,
-    next: u64,
+    readers: Readers,
     /// Who asked the feed last, and so is the one that waits for its silence.
     asker: Option<u64>,
     silent_at: Option<Instant>,
-    lag: Option<Lag>,
     is_finishing: bool,
     /// What the last piece was counted for, until it is added.
     last_cost: u64,
@@ -56,18 +53,6 @@ impl Piece {
     fn end(&self) -> u64 {
         self.at + self.bytes.len() as u64
     }
-}
-
-struct Seat {
-    at: u64,
-    is_cut: bool,
-    has_trailers: bool,
-}
-
-/// The first reader waits for those that are not where it is.
-struct Lag {
-    mark: u64,
-    until: Instant,
 }
 
 enum End {
@@ -100,12 +85,9 @@ impl State {
             budget: keep.as_ref().map(|keep| Arc::clone(&keep.budget)),
             keeping: Keeping::of(keep, length),
             is_handed_on: false,
-            readers: HashMap::new(),
-            positions: BTreeMap::new(),
-            next: 0,
+            readers: Readers::default(),
             asker: None,
             silent_at: None,
-            lag: None,
             is_finishing: false,
             last_cost: 0,
         }
@@ -113,10 +95,7 @@ impl State {
 
     /// A new reader, at the beginning.
     pub(super) fn attach(&mut self) -> u64 {
-        let number = self.number();
-        self.readers.insert(number, Seat { at: 0, is_cut: false, has_trailers: false });
-        self.put_position(0);
-        number
+        self.readers.add()
     }
 
     pub(super) fn attach_if_whole(&mut self) -> Option<u64> {
@@ -128,11 +107,7 @@ impl State {
     /// A reader leaves. Answers whether others that wait have to look again.
     pub(super) fn detach(&mut self, number: u64) -> bool {
         let was_held_back = self.is_held_back();
-        if let Some(seat) = self.readers.remove(&number)
-            && !seat.is_cut
-        {
-            self.take_position(seat.at);
-        }
+        self.readers.remove(number);
         self.trim();
         let was_asker = self.asker == Some(number);
         if was_asker {
@@ -148,7 +123,7 @@ impl State {
 
     /// The next for a reader, and whether others that wait have to look again.
     pub(super) fn next(&mut self, number: u64) -> (Next, bool) {
-        let Some(seat) = self.readers.get_mut(&number) else { return (Next::End, false) };
+        let Some(seat) = self.readers.get_mut(number) else { return (Next::End, false) };
         if seat.is_cut {
             return (Next::Broken(AnswerError::Behind), false);
         }
@@ -170,26 +145,22 @@ impl State {
     /// A reader goes on by a piece.
     fn walk(&mut self, number: u64) -> (Next, bool) {
         let was_held_back = self.is_held_back();
-        let Some(seat) = self.readers.get_mut(&number) else { return (Next::End, false) };
-        let from = seat.at;
+        let Some(from) = self.readers.get(number).map(|seat| seat.at) else { return (Next::End, false) };
         let index = self.pieces.partition_point(|piece| piece.end() <= from);
         let piece = &self.pieces[index];
         let bytes = piece.bytes.slice((from - piece.at) as usize..);
-        seat.at = piece.end();
-        let to = seat.at;
-        self.take_position(from);
-        self.put_position(to);
+        self.readers.advance(number, piece.end());
         self.trim();
         (Next::Frame(Frame::data(bytes)), was_held_back && !self.is_held_back())
     }
 
     /// Whether this reader has more than waiting to do; for one that only wants the end, whether that has come.
     pub(super) fn has_news(&self, number: u64) -> bool {
-        self.end.is_some() || self.readers.get(&number).is_some_and(|seat| seat.is_cut || seat.at < self.front)
+        self.end.is_some() || self.readers.get(number).is_some_and(|seat| seat.is_cut || seat.at < self.front)
     }
 
     pub(super) fn is_at_end(&self, number: u64) -> bool {
-        let Some(seat) = self.readers.get(&number) else { return true };
+        let Some(seat) = self.readers.get(number) else { return true };
         let has_all = !seat.is_cut && seat.at == self.front && (seat.has_trailers || self.trailers.is_none());
         has_all && matches!(self.end, Some(End::Whole))
     }
@@ -197,7 +168,7 @@ impl State {
     /// How much is left for a reader of a body this long.
     pub(super) fn left(&self, number: u64, length: Option<u64>) -> Option<u64> {
         let length = if matches!(self.end, Some(End::Whole)) { Some(self.front) } else { length };
-        let seat = self.readers.get(&number)?;
+        let seat = self.readers.get(number)?;
         length?.checked_sub(seat.at)
     }
 
@@ -313,7 +284,7 @@ impl State {
     /// The number of one that reads on for the store.
     pub(super) fn begin_finish(&mut self) -> u64 {
         self.is_finishing = true;
-        self.number()
+        self.readers.number()
     }
 
     pub(super) fn is_finish_wanted(&self) -> bool {
@@ -327,25 +298,19 @@ impl State {
 
     /// Until when the first reader waits for others, if it must.
     pub(super) fn held_back_until(&mut self, now: Instant) -> Option<Instant> {
-        if !self.is_held_back() {
-            return None;
+        if self.is_held_back() {
+            return Some(self.readers.waits_until(self.front, now));
         }
-        let (slowest, front) = (self.slowest(), self.front);
-        let begins = || Lag { mark: front, until: now.after(LAG_MAX) };
-        let lag = self.lag.take().filter(|lag| slowest < lag.mark).unwrap_or_else(begins);
-        Some(self.lag.insert(lag).until)
+        self.readers.catch_up(self.slowest(), now);
+        None
     }
 
     /// Cuts off those for which the first has waited long enough.
     pub(super) fn cut_off(&mut self, now: Instant) {
-        let mark = self.lag.as_ref().filter(|lag| lag.until <= now).map(|lag| lag.mark);
-        let Some(mark) = mark.filter(|_| self.is_held_back()) else { return };
-        for seat in self.readers.values_mut().filter(|seat| seat.at < mark) {
-            seat.is_cut = true;
+        if self.is_held_back() {
+            self.readers.cut_off(now);
+            self.trim();
         }
-        self.positions = self.positions.split_off(&mark);
-        self.lag = None;
-        self.trim();
     }
 
     fn is_held_back(&self) -> bool {
@@ -355,7 +320,7 @@ impl State {
 
     /// Where the slowest reader is.
     fn slowest(&self) -> u64 {
-        self.positions.first_key_value().map_or(self.front, |(at, _)| *at)
+        self.readers.slowest().unwrap_or(self.front)
     }
 
     /// What so many more bytes are counted for, and what kept the body if it is too large for that with them.
@@ -407,24 +372,6 @@ impl State {
     fn give_back(&self, cost: u64) {
         if let Some(budget) = &self.budget {
             budget.give_back(cost);
-        }
-    }
-
-    fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
-    }
-
-    fn put_position(&mut self, at: u64) {
-        *self.positions.entry(at).or_default() += 1;
-    }
-
-    fn take_position(&mut self, at: u64) {
-        if let Some(count) = self.positions.get_mut(&at) {
-            *count -= 1;
-            if *count == 0 {
-                self.positions.remove(&at);
-            }
         }
     }
 }

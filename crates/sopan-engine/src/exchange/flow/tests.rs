@@ -8,6 +8,7 @@ use http_body::Body as _;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use sopan_core::cache;
+use sopan_core::queue::ClientId;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::super::answer::{AnswerBody, Sharing};
@@ -276,6 +277,35 @@ async fn readers_of_what_is_not_kept_share_a_window() {
     }
 }
 
+/// It is quick enough each time, and yet it does not set the pace.
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_holds_others_up_for_a_bounded_time_in_all() {
+    let (place, body) = (Place::new(), noise(8_000 * KIB));
+    let (flow, mut slow, theirs) = place.flow(&length(8_000 * KIB), None).await;
+    let pouring = pour(theirs, body.clone());
+    let clock = place.upstream.clock;
+    let began = clock.now();
+    let elapsed = || clock.now().since(began);
+    let reading = tokio::spawn(read(flow.reader().unwrap()));
+    let mut slow_read = Vec::new();
+    // A window in less than the time that it has for one.
+    while !reading.is_finished() && elapsed() < 10 * LAGS_MAX {
+        tokio::time::sleep(LAG_MAX / 2).await;
+        let goal = slow_read.len() as u64 + 2 * WINDOW_BYTES;
+        while (slow_read.len() as u64) < goal
+            && let Some(bytes) = frame(&mut slow)
+        {
+            slow_read.extend_from_slice(&bytes);
+        }
+    }
+    assert!(elapsed() < LAGS_MAX + 2 * LAG_MAX, "{:?}", elapsed());
+    reading.await.unwrap().is(&body);
+    assert!(slow_read == body[..slow_read.len()] && slow_read.len() < body.len());
+    here(&mut slow).broke_off(&[], "its client fell behind others that get the same answer");
+    drop((slow, flow, pouring.await.unwrap()));
+    place.is_at_rest();
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_reader_of_what_is_not_kept_takes_its_time() {
     let (place, body) = (Place::new(), noise(1_000 * KIB));
@@ -460,7 +490,7 @@ async fn each_client_is_told_of_what_it_got() {
     let (place, body) = (Place::new(), noise(10 * KIB));
     let client = |reader| {
         let (story, method, uri) = (Story::new(place.upstream.clock.now()), Method::GET, Uri::from_static("/"));
-        AnswerBody::Sharing(Box::new(Sharing::new(reader, Told { story, method, uri })))
+        AnswerBody::Sharing(Box::new(Sharing::new(reader, Told { client: ClientId(1), story, method, uri })))
     };
     let (flow, reader, mut theirs) = place.flow(&length(10 * KIB), Some(place.keep())).await;
     let (mut stays, mut leaves) = (client(reader), client(flow.reader().unwrap()));

@@ -4,13 +4,14 @@
 //! when it is whole, so that a file that has its name was written to its end. Whether what is read from it later is still
 //! what was written, the sums say.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 
+use super::own;
 use super::record::{BLOCK, Shape, sum_of_block};
 
 /// Added to the name of a file that is being written.
@@ -24,9 +25,14 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn open(folder: PathBuf) -> io::Result<Self> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&folder)?;
-        Ok(Self { folder })
+        let files = Self { folder };
+        files.make_folder()?;
+        Ok(files)
+    }
+
+    /// Makes the folder of all of them, unless it is there.
+    pub(super) fn make_folder(&self) -> io::Result<()> {
+        own::make_folder(&self.folder)
     }
 
     pub(super) fn path(&self, id: u64) -> PathBuf {
@@ -37,12 +43,13 @@ impl Files {
     pub(super) fn draft(&self, id: u64) -> io::Result<Draft> {
         let path = self.path(id);
         if let Some(folder) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            self.make_folder()?;
+            own::make_folder(folder)?;
         }
         let mut draft = path.clone().into_os_string();
         draft.push(DRAFT);
         let draft = PathBuf::from(draft);
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        let file = own::create(&draft)?;
         Ok(Draft { file, draft, path, is_named: false })
     }
 
@@ -138,7 +145,7 @@ impl BodyLost {
 
 /// Opens a body for reading.
 pub(super) fn open(path: &Path, length: u64) -> Result<File, BodyLost> {
-    let file = File::open(path).map_err(|error| BodyLost::of(&error))?;
+    let file = own::open(path).map_err(|error| BodyLost::of(&error))?;
     let found = file.metadata().map_err(|error| BodyLost::of(&error))?.len();
     if found == length { Ok(file) } else { Err(BodyLost::Broken(format!("{found} bytes instead of {length}"))) }
 }

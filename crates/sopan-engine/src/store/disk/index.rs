@@ -11,16 +11,17 @@
 mod change;
 
 use std::collections::HashSet;
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use redb::backends::FileBackend;
 use redb::{Database, Durability, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 
+use super::own::{self, Identity};
 use super::record::{self, Shape};
 use crate::store::key::Key;
 pub(super) use change::{Applied, Limits};
@@ -105,19 +106,20 @@ pub(super) struct Found {
 pub(super) struct Index {
     /// There until it is dropped.
     database: Option<Database>,
-    path: PathBuf,
+    file: File,
+    identity: Identity,
 }
 
 impl Index {
     /// Opens the index, or creates it.
     pub(super) fn open(path: &Path) -> Result<Self, IndexError> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(path).map_err(IndexError::Io)?;
+        let opened = own::open_or_create(path).map_err(IndexError::Io)?;
+        let file = opened.try_clone().map_err(IndexError::Io)?;
+        let identity = Identity::of(&file.metadata().map_err(IndexError::Io)?);
         let database = guarded(|| {
             let mut builder = Database::builder();
             builder.set_cache_size(PAGES_BYTES).set_check_integrity_on_open(true);
-            let database = builder.create_with_backend(FileBackend::new(file)?)?;
+            let database = builder.create_with_backend(FileBackend::new(opened)?)?;
             let begun = database.begin_write()?;
             {
                 let mut meta = begun.open_table(META)?;
@@ -134,7 +136,7 @@ impl Index {
             begun.commit()?;
             Ok(database)
         })?;
-        Ok(Self { database: Some(database), path: path.to_owned() })
+        Ok(Self { database: Some(database), file, identity })
     }
 
     /// Looks through all that is there.
@@ -187,7 +189,28 @@ impl Index {
 
     /// What the index itself takes on the disk.
     pub(super) fn bytes(&self) -> u64 {
-        std::fs::metadata(&self.path).map_or(0, |found| found.blocks() * 512)
+        self.file.metadata().map_or(0, |found| found.blocks() * 512)
+    }
+
+    /// Whether it is the file with this name still.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        self.identity.is_at(path)
+    }
+
+    /// Empties the file, wherever it is by now, so that nobody finds in it later what is untrue by then.
+    pub(super) fn void(mut self) {
+        self.close();
+        // Whoever takes what is not ours any more off the disk sees to the rest.
+        let _ = self.file.set_len(0);
+    }
+
+    /// Closing writes, and so it can panic too.
+    fn close(&mut self) {
+        let database = self.database.take();
+        let _ = guarded(|| {
+            drop(database);
+            Ok(())
+        });
     }
 
     /// Has all changes until now on the disk.
@@ -205,12 +228,7 @@ impl Index {
 }
 
 impl Drop for Index {
-    /// Closing writes, and so it can panic too.
     fn drop(&mut self) {
-        let database = self.database.take();
-        let _ = guarded(|| {
-            drop(database);
-            Ok(())
-        });
+        self.close();
     }
 }

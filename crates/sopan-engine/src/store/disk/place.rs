@@ -4,21 +4,15 @@
 //! because a disk broke it or another program wrote it, is put aside and everything begins anew: a cache that is lost costs
 //! some requests, and one that is repaired by guess costs trust. Files in the directory that do not have our names are left
 //! alone.
+//!
+//! What was removed or moved away while it is used is noticed by who it is, not by its name ([`Place::is_there`]).
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
-use parking_lot::{Mutex, RwLock};
-
-use super::files::Files;
 use super::index::{Index, IndexError, Known};
-use super::queue::Queue;
-use super::{BYTES_MIN, Shared};
-use crate::clock::Clock;
-use crate::store::{CacheError, DiskSettings};
+use super::own::{self, Identity};
 
 const LOCK: &str = "sopan-cache.lock";
 const INDEX: &str = "sopan-cache.index";
@@ -26,50 +20,49 @@ const BODIES: &str = "sopan-cache.bodies";
 /// The name that an index is given that cannot be read.
 const ASIDE: &str = "sopan-cache.index.broken";
 
-pub(super) fn open(settings: &DiskSettings) -> Result<Shared, CacheError> {
-    let directory = settings.directory.clone();
-    if settings.bytes_max < BYTES_MIN {
-        return Err(CacheError::TooSmall { directory, bytes: settings.bytes_max });
+/// A directory that is ours as long as this is held.
+#[derive(Debug)]
+pub(super) struct Place {
+    directory: PathBuf,
+    lock: Identity,
+    _locked: File,
+}
+
+impl Place {
+    /// Makes the directory, if it is not there, and locks it.
+    pub(super) fn take(directory: &Path) -> Result<Self, IndexError> {
+        own::make_directory(directory).map_err(IndexError::Io)?;
+        let locked = own::open_or_create(&directory.join(LOCK)).map_err(IndexError::Io)?;
+        match locked.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(IndexError::Taken),
+            Err(TryLockError::Error(error)) => return Err(IndexError::Io(error)),
+        }
+        let lock = Identity::of(&locked.metadata().map_err(IndexError::Io)?);
+        Ok(Self { directory: directory.to_owned(), lock, _locked: locked })
     }
-    let failed = |error| CacheError::Directory { directory: directory.clone(), error };
-    DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
-    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(directory.join(LOCK));
-    let lock = lock.map_err(failed)?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(CacheError::Taken { directory }),
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
+
+    /// Whether what was locked still stands there.
+    pub(super) fn is_there(&self) -> bool {
+        self.lock.is_at(&self.directory.join(LOCK))
     }
-    let files = Files::open(directory.join(BODIES)).map_err(failed)?;
-    let (index, known) = read(&directory).map_err(|error| match error {
-        IndexError::Taken => CacheError::Taken { directory: directory.clone() },
-        IndexError::Io(error) => failed(error),
-        IndexError::Broken(error) => failed(io::Error::other(error)),
-    })?;
-    files.sweep(|id| known.files.contains(&id)).map_err(failed)?;
-    let shared = Shared {
-        directory: directory.clone(),
-        _lock: lock,
-        bytes_max: settings.bytes_max,
-        clock: Clock::system(),
-        index: RwLock::new(Some(index)),
-        files,
-        queue: Queue::default(),
-        keys: Mutex::default(),
-        counts: Mutex::new(known.counts),
-        last_id: AtomicU64::new(known.last_id),
-        is_full: AtomicBool::new(false),
-        is_suspect: AtomicBool::new(false),
-        skipped: AtomicU64::new(0),
-        spilling: AtomicUsize::new(0),
-        warned: Mutex::default(),
-    };
-    shared.note_keys(&known.keys, &[]);
-    Ok(shared)
+
+    /// Takes it again, if it is there no more.
+    pub(super) fn take_again(&mut self) -> Result<(), IndexError> {
+        if !self.is_there() {
+            *self = Self::take(&self.directory)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the bodies are of the cache in a directory.
+pub(super) fn bodies(directory: &Path) -> PathBuf {
+    directory.join(BODIES)
 }
 
 /// The index of a directory, a new one if it cannot be read.
-fn read(directory: &Path) -> Result<(Index, Known), IndexError> {
+pub(super) fn read(directory: &Path) -> Result<(Index, Known), IndexError> {
     match read_as_it_is(directory) {
         Err(IndexError::Broken(error)) => {
             put_aside(directory, &error).map_err(IndexError::Io)?;
@@ -86,7 +79,8 @@ pub(super) fn read_as_it_is(directory: &Path) -> Result<(Index, Known), IndexErr
     Ok((index, known))
 }
 
-fn path(directory: &Path) -> PathBuf {
+/// Where its index is.
+pub(super) fn path(directory: &Path) -> PathBuf {
     directory.join(INDEX)
 }
 

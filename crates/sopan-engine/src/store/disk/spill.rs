@@ -5,15 +5,68 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
+use bytes::Bytes;
 use crc32fast::Hasher;
 
+use super::Shared;
 use super::files::{Draft, Files};
 use super::queue::{Change, What};
 use super::record::{BLOCK, Shape, begin_sum};
 
 /// All bodies that are not whole yet may take this part of what answers may take.
 const SHARE: u64 = 4;
+/// Each body that is written while it comes has an open file.
+pub(super) const SPILLING_MAX: usize = 64;
+
+/// A body that is written while it comes. It goes when this is dropped, unless its answer is stored before.
+#[derive(Debug)]
+pub(in crate::store) struct Spilling {
+    pub(super) shared: Arc<Shared>,
+    pub(super) id: u64,
+    pub(in crate::store) length: u64,
+    /// Whether it is one of the few that are written at the same time.
+    has_place: bool,
+    /// Whether its answer is stored, and it is not to go.
+    pub(super) is_handed_on: bool,
+}
+
+impl Spilling {
+    pub(super) fn new(shared: &Arc<Shared>, id: u64) -> Self {
+        Self { shared: Arc::clone(shared), id, length: 0, has_place: false, is_handed_on: false }
+    }
+
+    /// Whether there was room for a piece.
+    pub(in crate::store) fn write(&mut self, piece: &Bytes) -> bool {
+        self.has_place = self.has_place || self.shared.take_place();
+        let put = What::Piece { id: self.id, is_first: self.length == 0, piece: piece.clone() };
+        let is_taken = self.has_place && self.shared.queue.store(put);
+        if is_taken {
+            self.length += piece.len() as u64;
+        }
+        is_taken
+    }
+}
+
+impl Drop for Spilling {
+    fn drop(&mut self) {
+        if self.has_place {
+            self.shared.spilling.fetch_sub(1, Relaxed);
+        }
+        if self.length > 0 && !self.is_handed_on {
+            self.shared.queue.remove(What::GiveUp { id: self.id }, None);
+        }
+    }
+}
+
+impl Shared {
+    fn take_place(&self) -> bool {
+        let take = |taken| (taken < SPILLING_MAX).then_some(taken + 1);
+        !self.is_full.load(Relaxed) && self.spilling.fetch_update(Relaxed, Relaxed, take).is_ok()
+    }
+}
 
 /// The bodies that are being written.
 #[derive(Debug, Default)]

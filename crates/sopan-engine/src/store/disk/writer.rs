@@ -33,6 +33,8 @@ pub(super) struct Writer<'a> {
     drafts: Drafts,
     /// When something is stored again.
     paused_until: Option<Instant>,
+    /// That the disk takes no more was told, and not yet that it does again.
+    is_told: bool,
     /// The index takes more on the disk than its answers account for.
     is_overgrown: bool,
 }
@@ -50,7 +52,7 @@ struct Unsynced {
 impl<'a> Writer<'a> {
     pub(super) fn new(shared: &'a Shared) -> Self {
         let (unsynced, drafts) = Default::default();
-        Self { shared, unsynced, drafts, paused_until: None, is_overgrown: false }
+        Self { shared, unsynced, drafts, paused_until: None, is_told: false, is_overgrown: false }
     }
 
     /// Until the line is closed and empty.
@@ -77,6 +79,9 @@ impl<'a> Writer<'a> {
     /// Sees whether there is an index again, and whether what there is can be used.
     fn look_after(&mut self) {
         let now = self.shared.clock.now();
+        if !self.is_in_place() {
+            self.begin_elsewhere();
+        }
         if self.shared.is_suspect.swap(false, Relaxed) {
             self.recover(&IndexError::Broken("it contradicts itself".to_owned()), true);
         }
@@ -84,6 +89,8 @@ impl<'a> Writer<'a> {
             // A file of the library never shrinks by itself.
             let directory = self.shared.directory.display();
             tracing::info!(%directory, "the cache in {directory} begins empty, since its index has outgrown its bound");
+            let gone = self.shared.counts.lock().answers;
+            self.shared.evictions.fetch_add(gone, Relaxed);
             self.begin_anew();
         }
         if self.paused_until.is_some_and(|until| until <= now) {
@@ -92,6 +99,36 @@ impl<'a> Writer<'a> {
                 self.begin_anew();
             }
             self.shared.is_full.store(self.paused_until.is_some(), Relaxed);
+        }
+    }
+
+    /// Whether what is written is what has its name.
+    fn is_in_place(&self) -> bool {
+        let path = place::path(&self.shared.directory);
+        // Where there is no index, that is known already; and without the lock alone nothing is lost.
+        let is_there = |index: &Index| index.is_at(&path) && self.shared.place.lock().take_again().is_ok();
+        self.shared.index.read().as_ref().is_none_or(is_there)
+    }
+
+    /// Somebody has removed the directory, or a part of it, or moved it away.
+    fn begin_elsewhere(&mut self) {
+        let known = self.shared.index.write().take();
+        known.into_iter().for_each(Index::void);
+        match self.try_begin_anew() {
+            Ok(()) => {
+                self.paused_until = None;
+                self.shared.is_full.store(false, Relaxed);
+                let directory = self.shared.directory.display();
+                tracing::warn!(
+                    %directory,
+                    "the cache in {directory} was removed by somebody else, or a part of it; it is made anew, and begins empty"
+                );
+            }
+            Err(error) => {
+                self.pause(&format!(
+                    "it was removed by somebody else, or a part of it, and cannot be made anew: {error}"
+                ));
+            }
         }
     }
 
@@ -164,10 +201,14 @@ impl<'a> Writer<'a> {
 
     fn note(&mut self, applied: &Applied) {
         *self.shared.counts.lock() = applied.counts;
+        self.shared.evictions.fetch_add(applied.evicted, Relaxed);
         self.shared.note_keys(&applied.added, &applied.removed);
         self.unsynced.files.extend(&applied.files);
         if let Some(error) = &applied.trouble {
             self.pause(&error.to_string());
+        } else if !applied.added.is_empty() && std::mem::take(&mut self.is_told) {
+            let directory = self.shared.directory.display();
+            tracing::info!(%directory, "the cache in {directory} takes answers again");
         }
     }
 
@@ -180,16 +221,20 @@ impl<'a> Writer<'a> {
     }
 
     fn pause(&mut self, error: &str) {
-        if !self.shared.is_full.swap(true, Relaxed) {
+        self.shared.is_full.store(true, Relaxed);
+        self.paused_until = Some(self.shared.clock.now().after(PAUSE));
+        if !std::mem::replace(&mut self.is_told, true) {
             let directory = self.shared.directory.display();
+            let (what, rest) = match self.shared.index.read().is_some() {
+                true => ("takes no more", "what is there is given still"),
+                false => ("is given up", "answers are kept in memory alone"),
+            };
+            let pause = PAUSE.as_secs();
             tracing::warn!(
                 %directory,
-                "the cache in {directory} takes no more: {error}; what is there is given still, and it is tried again every \
-                 {} s",
-                PAUSE.as_secs()
+                "the cache in {directory} {what}: {error}; {rest}, and it is tried again every {pause} s"
             );
         }
-        self.paused_until = Some(self.shared.clock.now().after(PAUSE));
     }
 
     /// The index could not be written. Nothing of what was not synced may be in it by half.
@@ -216,7 +261,9 @@ impl<'a> Writer<'a> {
         *index = None;
         let Ok((again, known)) = place::read_as_it_is(&self.shared.directory) else { return false };
         *index = Some(again);
-        self.unsynced = Unsynced::default();
+        // Files that nobody knows any more would fill the disk for good.
+        (self.unsynced, self.drafts) = Default::default();
+        let _ = self.shared.files.sweep(|id| known.files.contains(&id));
         *self.shared.counts.lock() = known.counts;
         self.shared.keys.lock().clear();
         self.shared.note_keys(&known.keys, &[]);
@@ -225,26 +272,29 @@ impl<'a> Writer<'a> {
 
     /// Throws everything away.
     fn begin_anew(&mut self) {
+        if let Err(error) = self.try_begin_anew() {
+            self.pause(&error.to_string());
+        }
+    }
+
+    fn try_begin_anew(&mut self) -> Result<(), IndexError> {
         let mut index = self.shared.index.write();
         *index = None;
         (self.unsynced, self.drafts) = Default::default();
         *self.shared.counts.lock() = Counts::default();
         self.shared.keys.lock().clear();
+        // Another's directory must not be swept.
+        self.shared.place.lock().take_again()?;
         let anew = place::begin_anew(&self.shared.directory);
         // Those that cannot be removed now are when it is opened the next time.
-        let _ = self.shared.files.sweep(|_| false);
-        match anew {
-            Ok(anew) => *index = Some(anew),
-            Err(error) => {
-                drop(index);
-                self.pause(&error.to_string());
-            }
-        }
+        let _ = self.shared.files.make_folder().and_then(|()| self.shared.files.sweep(|_| false));
+        *index = Some(anew?);
+        Ok(())
     }
 }
 
 /// What answers may take of all that the cache may take: the rest is for what was removed and is not yet written over.
-fn room(bytes_max: u64) -> u64 {
+pub(super) fn room(bytes_max: u64) -> u64 {
     bytes_max / 4 * 3
 }
 

@@ -179,6 +179,47 @@ async fn what_bodies_hold_while_they_come_is_given_back() {
     bench.is_at_rest();
 }
 
+/// Parts that are joined count as what they hold while they come, and those for which there is no room are asked for whole.
+#[tokio::test(start_paused = true)]
+async fn no_more_parts_are_joined_at_once_than_there_is_memory_for() {
+    let size = CacheSettings { memory_bytes: 4 * MIB as u64, ..CacheSettings::default() };
+    let (half, whole) = (120 * 1024, 240 * 1024);
+    let script = move |request: &sopan_fake::script::Request| {
+        let part = |first: usize, last: usize| {
+            let range = format!("bytes {first}-{last}/{whole}");
+            let head = Answer::status(206).header("Cache-Control", "max-age=600").header("ETag", "\"a\"");
+            head.header("Content-Range", range).header("Content-Length", (last + 1 - first).to_string())
+        };
+        let body = noise(whole);
+        match request.field("range") {
+            None => fresh().header("ETag", "\"a\"").body(body),
+            Some("bytes=0-122879") => part(0, half - 1).send(noise(half)),
+            Some("bytes=122880-245759") => {
+                let rest = part(half, whole - 1).send(body[half..whole - 1].to_vec());
+                rest.sleep(s(1)).send(body[whole - 1..].to_vec())
+            }
+            Some(other) => panic!("{other}"),
+        }
+    };
+    let bench = Bench::storing(&size, |_| crate::support::lines::Line::Open, script, caching(|_| {}));
+    for round in 0..3 {
+        let targets: Vec<_> = (0..8).map(|number| format!("GET /{round}-{number}")).collect();
+        for target in &targets {
+            bench.handed(inbound(&format!("{target} | Range: bytes=0-122879"), 1)).await;
+        }
+        let before = bench.upstream.arrivals();
+        let all: Vec<_> = targets.iter().map(|target| tokio::spawn(bench.handed(inbound(target, 1)))).collect();
+        for asking in all {
+            assert!(asking.await.unwrap().body.unwrap() == noise(whole));
+        }
+        // A quarter of the memory is for all that comes.
+        let (joined, whole) = (4, 4);
+        assert_eq!(bench.upstream.arrivals() - before, joined + 2 * whole, "{round}");
+        bench.cache.purge(Purge::All).await;
+    }
+    bench.is_at_rest();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_purge_takes_what_is_stored_and_what_is_under_way() {
     let (all, upstream) = (["GET /v1/a", "GET /v1/a?x", "GET /v1", "GET /v10", "GET /v2"], "default");

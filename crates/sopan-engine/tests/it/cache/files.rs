@@ -109,3 +109,29 @@ async fn a_part_that_is_longer_or_shorter_than_it_says_is_not_stored() {
         assert_eq!(got.status() == 206, is_stored, "{range}");
     }
 }
+
+/// To complete it costs as much as to have all of it, and it would have to be read first.
+#[tokio::test(start_paused = true)]
+async fn a_part_in_a_file_is_used_as_it_is_and_not_completed() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = |request: &sopan_fake::script::Request| {
+        let (status, range) = match request.field("range") {
+            Some("bytes=0-199999") => (206, Some("bytes 0-199999/300000")),
+            Some(other) => panic!("nobody asked for {other}"),
+            None => (200, None),
+        };
+        let answer = Answer::status(status).header("Cache-Control", "max-age=60").header("ETag", "\"a\"");
+        match range {
+            Some(range) => answer.header("Content-Range", range).body(noise(LENGTH)),
+            None => answer.body(noise(300_000)),
+        }
+    };
+    let bench = bench(&directory, script);
+    assert!(ask(&bench, "GET /a | Range: bytes=0-199999").await.body.unwrap() == noise(LENGTH));
+    stored(&bench, "GET /a | Range: bytes=0-9").await;
+    let got = ask(&bench, "GET /a").await;
+    assert_eq!((got.status(), bench.upstream.arrivals()), (200, 2));
+    assert!(got.field("cache-status").unwrap().starts_with("sopan; fwd=partial; stored"), "{:?}", got.response);
+    assert!(got.body.unwrap() == noise(300_000));
+    bench.is_at_rest();
+}

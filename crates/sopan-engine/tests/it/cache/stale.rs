@@ -5,6 +5,7 @@ use sopan_engine::{CacheSettings, Settings};
 use tokio::time::{sleep, sleep_until};
 
 use super::{Stage, caching};
+use crate::support::log::Log;
 use crate::support::{ms, s, settled};
 
 /// What stands between a request and an answer of the upstream.
@@ -134,6 +135,27 @@ async fn retries_come_before_a_stale_answer() {
         .await;
 }
 
+/// Nobody waits for the end of an answer that nobody gets, but it is read where it is short, and the connection serves again.
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_is_replaced_does_not_cost_a_connection() {
+    for (failure, dialled) in [
+        ("503", 1),
+        ("503 | = ", 1),
+        ("503 | Content-Length: 100000", 2),
+        ("503 | Transfer-Encoding: chunked | = 2\r\nxx\r\n", 2),
+    ] {
+        let stage = Stage::new(|policy| policy.stale_if_error = s(60));
+        stage
+            .play(&[
+                (0, "GET /a", "200 | max-age=10 | ETag: \"a\"", "200 v1 miss"),
+                (20, "GET /a", failure, "200 v1 stale age=20"),
+                (25, "GET /a", "304 | max-age=10", "200 v1 revalidated age=0"),
+            ])
+            .await;
+        assert_eq!(stage.bench.lines.dialled(), dialled, "{failure}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_may_be_used_while_it_is_asked_about_is() {
     let fields = "200 | max-age=10, stale-while-revalidate=30 | ETag: \"a\"";
@@ -188,6 +210,28 @@ async fn one_is_enough_to_ask_in_the_background_and_nobody_waits_for_it() {
     // It has cost a token, and no client is told of it.
     assert_eq!(stage.bench.seen.ended().len(), 1 + 1 + 50 + 1);
     stage.bench.is_at_rest();
+}
+
+/// No client was refused, so nobody is told that one was.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_asked_in_the_background_is_no_refusal() {
+    let log = Log::keep();
+    let stage = Stage::with(&CacheSettings::default(), |settings| {
+        caching(|_| {})(settings);
+        settings.lane.limits = vec!["1 per 1h".parse().unwrap()];
+    });
+    stage.play(&[(0, "GET /a", "200 | max-age=10, stale-while-revalidate=300", "200 v1 miss")]).await;
+    for _ in 0..3 {
+        sleep(s(20)).await;
+        assert!(stage.line("GET /a", "-").await.starts_with("200 v1 stale"));
+    }
+    assert_eq!(log.warnings(), [""; 0]);
+    let unasked = log.entries().into_iter().filter(|entry| entry.level == tracing::Level::DEBUG);
+    assert_eq!(unasked.filter(|entry| entry.message.contains("not asked about in the background")).count(), 3);
+    // A client is told to be refused, and as the first one.
+    stage.line("GET /b", "-").await;
+    assert_eq!(log.warnings().len(), 1);
+    assert!(!log.warnings()[0].contains("since the last such line"), "{:?}", log.warnings());
 }
 
 /// What is asked in the background is bounded: beyond that it stays stale for the next client.

@@ -1,5 +1,6 @@
 //! Equal requests at once: one goes to the upstream, and all get what it brings, if it is for them.
 
+use sopan_core::policy::{CachePolicy, Revalidate};
 use sopan_engine::event::Cached;
 use sopan_engine::{CacheSettings, Settings};
 use tokio::time::sleep;
@@ -289,25 +290,53 @@ async fn those_who_find_it_stale_ask_about_it_together() {
     }
 }
 
-/// Where each must be asked about nobody waits for others in vain.
+/// What must be asked about each time is asked for all who are there before that, and for the others together once more: so
+/// nobody gets what was true only before it came.
 #[tokio::test(start_paused = true)]
-async fn those_who_must_ask_each_time_do_so_side_by_side() {
-    for (fields, change) in [
-        ("no-cache", (|_| {}) as fn(&mut sopan_core::policy::CachePolicy)),
-        ("max-age=60", |policy| policy.revalidate = sopan_core::policy::Revalidate::Always),
+async fn those_who_must_ask_each_time_ask_together_if_they_come_before_it_is_sent() {
+    for (fields, word, change) in [
+        ("no-cache", "304", (|_| {}) as fn(&mut CachePolicy)),
+        ("no-cache", "200 | no-cache | ETag: \"b\" | = new", |_| {}),
+        ("max-age=0", "304 | max-age=0", |_| {}),
+        ("max-age=60", "304", |policy| policy.revalidate = Revalidate::Always),
+        ("max-age=60", "200 | max-age=60 | ETag: \"b\" | = new", |policy| policy.revalidate = Revalidate::Always),
     ] {
-        let stage = Stage::new(change);
-        stage.line("GET /a", &format!("200 | {fields} | ETag: \"a\"")).await;
-        for _ in 0..2 {
-            let begun = crate::support::now();
-            (0..20).for_each(|_| stage.will_answer("304 | after 1"));
-            let crowd: Vec<_> = (0..20).map(|client| stage.spawn("GET /a", client)).collect();
+        let stage = Stage::with(&CacheSettings::default(), |settings| {
+            one_a_second(settings);
+            change(settings.cache.as_mut().unwrap());
+        });
+        stage.line("GET /a", &format!("200 | {fields} | ETag: \"a\" | = old")).await;
+        let expected = if word.starts_with("304") { "old" } else { "new" };
+        stage.will_answer(&format!("{word} | after 3 || {word} | after 3"));
+        // One waits for its turn until 1; what it asks is answered at 4.
+        let before: Vec<_> = (0..10).map(|client| stage.spawn("GET /a", client)).collect();
+        sleep(s(2)).await;
+        let after: Vec<_> = (0..10).map(|client| stage.spawn("GET /a", client)).collect();
+        for (crowd, answered) in [(before, s(4)), (after, s(7))] {
             for asking in crowd {
-                assert_eq!(asking.await.unwrap().text(), "v1");
+                let got = asking.await.unwrap();
+                assert_eq!((got.status(), got.text()), (200, expected), "{fields}, {word}");
+                is_within(got.head_at, answered, answered + ms(10));
             }
-            stage.plan.lock().next.clear();
-            assert!(begun.elapsed() <= ms(2_100), "{fields}: {:?}", begun.elapsed());
         }
+        assert_eq!(stage.bench.upstream.arrivals(), 3, "{fields}, {word}");
+        assert_eq!(count(&stage, Cached::Coalesced), 18, "{fields}, {word}");
         stage.bench.is_at_rest();
     }
+}
+
+/// It may not be stored any more, and is for nobody else.
+#[tokio::test(start_paused = true)]
+async fn what_is_confirmed_for_one_alone_is_given_to_nobody_else() {
+    let stage = paced().await;
+    stage.line("GET /a", "200 | max-age=1 | ETag: \"a\"").await;
+    sleep(s(5)).await;
+    stage.will_answer("200 || 304 | no-store || 200 | no-store || 200 | no-store");
+    let busy = stage.spawn("GET /first", 1);
+    let crowd: Vec<_> = (0..3).map(|client| stage.spawn("GET /a", client)).collect();
+    let mut bodies = Vec::new();
+    for asking in crowd {
+        bodies.push(asking.await.unwrap().text().to_owned());
+    }
+    assert_eq!((bodies, busy.await.unwrap().text()), (vec!["v2".into(), "v5".into(), "v6".into()], "v3"));
 }

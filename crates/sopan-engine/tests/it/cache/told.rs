@@ -1,5 +1,6 @@
 //! What is told of what the cache does: to clients, to the observer, in the log, and what is told to nobody.
 
+use sopan_core::cache::status::Detail;
 use sopan_engine::event::Cached;
 use sopan_engine::exchange::{self};
 use sopan_engine::{CacheSettings, Settings};
@@ -20,7 +21,10 @@ async fn tell(stage: &Stage, lines: &[Told<'_>]) {
         crate::support::settled().await;
         let lines: Vec<_> = got.response.headers().get_all("cache-status").iter().collect();
         assert_eq!(lines.last().map_or("", |line| line.to_str().unwrap()), *status, "at {at}: {asked}");
-        assert_eq!(stage.bench.seen.ended().last().unwrap().cache, *cached, "at {at}: {asked}");
+        let ended = stage.bench.seen.ended().pop().unwrap();
+        assert_eq!(ended.cache, *cached, "at {at}: {asked}");
+        let detail = status.split_once("; detail=").map(|(_, detail)| detail);
+        assert_eq!(ended.cache_detail.map(Detail::word), detail, "at {at}: {asked}");
     }
 }
 
@@ -68,6 +72,9 @@ async fn every_answer_says_what_the_cache_did_and_why() {
             ),
             (80, "GET /c", "304", "sopan; fwd=stale; fwd-status=304; stored; ttl=10", Some(Revalidated)),
             (80, "GET /c | Cache-Control: only-if-cached", "-", "sopan; hit; ttl=10", Some(Hit)),
+            // It is good once more, and not to be stored any longer.
+            (120, "GET /c", "304 | no-store", "sopan; fwd=stale; fwd-status=304; ttl=-1", Some(Revalidated)),
+            (120, "GET /c", "200 | no-store", "sopan; fwd=uri-miss; detail=no-store", Some(Miss)),
             (
                 200,
                 "GET /d | Range: bytes=0-1",

@@ -110,6 +110,7 @@ impl Collector for Shown {
 
 #[cfg(test)]
 mod tests {
+    use sopan_core::queue::ClientId;
     use std::time::Duration;
 
     use http::{Method, StatusCode, Uri};
@@ -137,12 +138,15 @@ mod tests {
 
     fn told(metrics: &Metrics, observed: &Observed) {
         metrics.observer(0).ended(&Event {
+            ended: sopan_core::time::Instant::ORIGIN,
             method: &Method::GET,
             uri: &Uri::from_static("/orders"),
+            client: ClientId(1),
             status: Some(StatusCode::OK),
             refused: None,
             observed: Some(observed),
             cache: None,
+            cache_detail: None,
             wait: Duration::ZERO,
             attempts: 1,
             upstream: Duration::from_millis(12),

@@ -18,13 +18,18 @@ pub(super) struct Part<'p> {
 }
 
 /// What other programs call it.
-const SYNONYMS: [(&str, &str); 22] = [
+const SYNONYMS: [(&str, &str); 28] = [
     ("address", "listen"),
     ("backends", "upstreams"),
     ("base_url", "url"),
     ("bind", "listen"),
     ("concurrency", "max_in_flight"),
+    ("consumers", "clients"),
+    ("expires_at", "expires"),
+    ("expiry", "expires"),
     ("host", "route"),
+    ("key", "key_sha256"),
+    ("key_hash", "key_sha256"),
     ("log_format", "log"),
     ("max_age", "default_ttl"),
     ("path", "paths"),
@@ -41,22 +46,27 @@ const SYNONYMS: [(&str, &str); 22] = [
     ("ttl", "default_ttl"),
     ("upstream", "upstreams"),
     ("uri", "url"),
+    ("users", "clients"),
 ];
 
-/// What some proxies add to requests, and here programs send themselves.
-const OF_CLIENTS: [&str; 12] = [
+/// What some proxies add to requests; here the key of the API alone, by another name.
+const OF_CLIENTS: [&str; 16] = [
     "api_key",
     "api_keys",
     "api_token",
     "apikey",
     "auth",
     "authorization",
+    "bearer",
     "header",
     "headers",
+    "key",
     "password",
+    "secret",
     "token",
     "user_agent",
     "username",
+    "value",
 ];
 
 /// The key of what goes by another name: elsewhere, on the command line, or with its parts in another order.
@@ -77,8 +87,17 @@ pub(super) fn meant(part: &Part<'_>, typed: &str, known: &[&'static str]) -> (Op
     if word == "burst" && !of_program {
         return (None, "write it into the rate, as in limits: [10/s burst 20]".to_owned());
     }
-    if OF_CLIENTS.contains(&&*word) {
-        return (None, "sopan adds no keys and fields: what your programs send goes to the API as it is".to_owned());
+    if OF_CLIENTS.contains(&&*word) && part.section != Section::Client {
+        let how = match part.section {
+            Section::Credential => {
+                "write the name of a variable that holds the key as `env`, or a file that does as `file`"
+            }
+            _ => {
+                "a key that sopan is to add goes below an upstream, as in credential: { env: API_KEY }; what else your \
+                 programs send goes to the API as it is"
+            }
+        };
+        return (None, how.to_owned());
     }
     if let Some(key) = called(&word, known) {
         if known.contains(&key) && key != word {
@@ -117,9 +136,15 @@ fn misplaced(part: &Part<'_>, key: &str) -> Option<String> {
         return Some("in the `traces` at the top of the file".to_owned());
     }
     let setting = table::of_upstream(key).filter(|setting| setting.in_file);
+    if part.section == Section::Client && (setting.is_some() || key == "queue") {
+        return Some("to an upstream, or to `defaults`".to_owned());
+    }
+    if setting.is_none() && table::find(Section::Client, key).is_some() {
+        return Some("to a client; write clients:, below it a name, and this below that".to_owned());
+    }
     let section = match (setting, key) {
         (Some(setting), _) => setting.section,
-        (None, "queue") => Section::Upstream,
+        (None, "queue" | "credential") => Section::Upstream,
         (None, _) => return None,
     };
     if section == part.section {

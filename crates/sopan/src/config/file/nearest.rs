@@ -3,7 +3,7 @@
 use sopan_core::spelling::distance;
 
 /// The word that is nearest to `typed`, if one is near: at most one mistake in three letters.
-pub(super) fn nearest<'w>(typed: &str, words: &[&'w str]) -> Option<&'w str> {
+pub(in crate::config) fn nearest<'w>(typed: &str, words: &[&'w str]) -> Option<&'w str> {
     let typed = plain(typed);
     let letters = typed.chars().count();
     let near = |word: &&'w str| {

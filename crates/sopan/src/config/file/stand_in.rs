@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use super::super::read::is_variable;
+
 /// The longest text that one may stand for, and a whole value with several.
 const BYTES_MAX: u64 = 64 * 1024;
 
@@ -49,8 +51,7 @@ fn one(name: &str, directory: &Path) -> Result<String, String> {
         Some((name, otherwise)) => (name, Some(otherwise)),
         None => (name, None),
     };
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if name.is_empty() || name.as_bytes()[0].is_ascii_digit() || !name.bytes().all(is_name) {
+    if !is_variable(name) {
         return Err(format!(
             "`${{{name}}}` does not name a variable; write letters, digits and _, as in ${{API_HOST}}"
         ));

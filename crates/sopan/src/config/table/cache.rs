@@ -69,8 +69,10 @@ pub(super) const GROUP: Group = Group {
             kind: Kind::OneOf(&["stale", "always"]),
             default: Some("stale"),
             help: "When the API is asked whether a stored answer is still good: when it is stale, or each time\n\n\
-                   With always every request that can be asked about goes to the API, and takes a token; the answer is \
-                   never out of date, and 304 is short. For APIs that do not count a 304.",
+                   With always every request for an answer that has an ETag or a Last-Modified goes to the API, and takes \
+                   a token; such an answer is never out of date, and 304 is short. One that has neither is given for as \
+                   long as it is fresh, since to ask for it costs as much as it did first; so is one that is immutable. \
+                   For APIs that do not count a 304.",
             why: "a fresh answer is what the API said may be used",
             put: Put::Upstream(|u, text| set(&mut u.cache.revalidate, one_of(REVALIDATE)(text))),
             ..CACHE
@@ -100,7 +102,7 @@ pub(super) const GROUP: Group = Group {
         },
         Setting {
             key: "entry_bytes_max",
-            flag: Some("cache-entry-max"),
+            flag: Some("cache-entry-bytes-max"),
             kind: Kind::Size,
             default: Some("8MiB"),
             help: "The largest body that is stored",

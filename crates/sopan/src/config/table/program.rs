@@ -57,11 +57,25 @@ pub(super) const GROUP: Group = Group {
             flag: Some("admin"),
             kind: Kind::AddressOr("off"),
             default: Some("127.0.0.1:8001"),
-            help: "Where /metrics and /healthz are, or `off`\n\n\
-                   /healthz says that the program runs, not that the API does.",
+            help: "Where it is watched and operated, or `off`\n\n\
+                   /state, /metrics and what can be changed while it runs: see docs/admin.md. Where other machines reach it, \
+                   it needs a secret: see `admin_token_file`. /healthz says that the program runs, not that the API does.",
             why: "a port of its own, so that no client of the API finds it",
             rank: Rank::Common,
             put: Put::Program(|p, text| set(&mut p.admin, or_word("off", address)(text))),
+            ..TOP
+        },
+        Setting {
+            key: "admin_token_file",
+            flag: Some("admin-token-file"),
+            kind: Kind::File,
+            help: "A file with the secret that whoever asks the admin port must say, as a Bearer token or a password\n\n\
+                   Without it the environment variable SOPAN_ADMIN_TOKEN may hold one. Of the secret only its digest is \
+                   kept. /healthz and /readyz need none.",
+            put: Put::Program(|p, text| {
+                p.admin_token_file = Some(file(text)?);
+                Ok(())
+            }),
             ..TOP
         },
         Setting {

@@ -125,3 +125,32 @@ fn what_does_not_fit_is_told_where_it_was_said() {
         ("20s is longer than --total-timeout (10s), which ends the wait", "20s".to_owned())
     );
 }
+
+#[test]
+fn what_may_not_be_meant_so_is_a_line_for_the_log() {
+    let file = "\
+upstreams:
+  shop:
+    url: https://shop.test
+    limits: 5/s
+    cache:
+      entry_bytes_max: 20MiB
+";
+    let warned = |flags: &[&str]| {
+        let warnings = with(file, flags).wrong.warnings().into_iter();
+        warnings.map(|warned| (warned.setting, warned.place, warned.line)).collect::<Vec<_>>()
+    };
+    let [limit, entry] = &warned(&[])[..] else { panic!() };
+    assert_eq!((&*limit.0, limit.1.as_deref()), ("upstreams.shop.limits", Some("s.yaml:4")));
+    assert!(limit.2.starts_with("s.yaml:4: upstreams.shop.limits: `5/s` has no margin"), "{}", limit.2);
+    assert!(
+        limit.2.ends_with("with 429; state the API's burst if it allows one, or set rate_margin: 10%"),
+        "{}",
+        limit.2
+    );
+    assert_eq!(entry.1.as_deref(), Some("s.yaml:6"));
+    let flags = ["--rate", "unlimited", "--cache-entry-bytes-max", "30MiB"];
+    let [(setting, place, line)] = &warned(&flags)[..] else { panic!() };
+    assert_eq!((&**setting, place), ("--cache-entry-bytes-max", &None));
+    assert!(line.starts_with("--cache-entry-bytes-max: bodies above 16MiB are not stored"), "{line}");
+}

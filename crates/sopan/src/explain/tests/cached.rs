@@ -176,7 +176,8 @@ fn how_long_an_answer_is_used_and_by_whom() {
                 "Cache-Control: stale-while-revalidate=30, stale-if-error=90",
             ],
             |_, policy| policy.revalidate = Revalidate::Always,
-            "cache: is stored, for all (RFC 9111 §3)\n\
+            "cache: is stored, for requests without a credential \
+             (with one there may be another answer, and it says nothing of that)\n\
              fresh: for 360 s (a tenth of the time since Last-Modified, RFC 9111 §4.2.2)\n\
              age: 0 s as it comes (Date and Age, RFC 9111 §4.2.3)\n\
              then: for 360 s asked about each time, with If-Modified-Since (revalidate is always)\n\

@@ -44,9 +44,16 @@ fn the_first_lines_name_what_is_in_force() {
         let listening = format!("listening on http://{}; admin http://{}{store}", proxy.address, proxy.admin);
         assert_eq!(proxy.logged("INFO"), [listening, format!("requests go to http://api.example:81/v2; {in_force}")]);
     }
-    // A headroom that leaves nothing of a burst shows.
+    // A headroom that leaves nothing of a burst shows, and whoever did not mean that is told before.
     let proxy = Serve::start("http://api.example", &["--rate 10/s burst 5", "--headroom 9", "--log json"]);
-    let [first, second] = [0, 1].map(|at| serde_json::from_str::<serde_json::Value>(&proxy.lines()[at]).unwrap());
+    let [warned, first, second] =
+        [0, 1, 2].map(|at| serde_json::from_str::<serde_json::Value>(&proxy.lines()[at]).unwrap());
+    let said = warned["message"].as_str().unwrap();
+    assert!(
+        said.starts_with("--rate: `10/s burst 5` is used with a burst of 1, since --headroom (9) leaves"),
+        "{said}"
+    );
+    assert_eq!((&warned["level"], &warned["setting"]), (&"WARN".into(), &"--rate".into()));
     let names = ["upstream", "route", "url", "limits", "waiting_max", "wait_max", "max_retries", "breaker", "cache"];
     let expected = serde_json::json!([
         "default",
@@ -138,7 +145,7 @@ fn every_request_is_a_line_if_that_is_wanted() {
     assert_eq!(
         lines,
         [
-            "# # ms GET /orders?key=… 2 bytes; waited # ms, 1 attempt, upstream # ms; cache: miss",
+            "# # ms GET /orders?key=… 2 bytes; waited # ms, 1 attempt, upstream # ms; cache: miss (no-lifetime)",
             "# # ms GET /orders?key=… # bytes; waited # ms, 0 attempts, upstream # ms; refused: wait-too-long",
         ]
     );

@@ -44,8 +44,8 @@ fn settings_say_what_is_stored() {
         ("/nothing", &["--cache-path /nothing default-ttl 10s"], 1),
         ("/fresh", &["--revalidate always"], 2),
         ("/fresh", &["--cache-path / revalidate always"], 2),
-        ("/fresh", &["--cache-entry-max 4"], 2),
-        ("/fresh", &["--cache-entry-max 5"], 1),
+        ("/fresh", &["--cache-entry-bytes-max 4"], 2),
+        ("/fresh", &["--cache-entry-bytes-max 5"], 1),
         ("/cookie", &[], 2),
         ("/cookie", &["--store-set-cookie on"], 1),
         ("/targeted", &[], 1),
@@ -157,7 +157,19 @@ fn what_the_cache_did_is_counted_and_logged() {
     proxy.await_rest();
     let lines = proxy.await_logged("INFO", START_LINES + 11)[START_LINES..].to_vec();
     let said: Vec<_> = lines.iter().map(|line| line.split("; cache: ").nth(1).unwrap_or("-")).collect();
-    let expected = ["miss", "stale", "miss", "revalidated", "miss", "hit", "miss", "bypass", "-", "miss", "coalesced"];
+    let expected = [
+        "miss",
+        "stale (stale-on-error)",
+        "miss",
+        "revalidated",
+        "miss",
+        "hit",
+        "miss",
+        "bypass (method)",
+        "-",
+        "miss",
+        "coalesced",
+    ];
     let mut sorted = (said.clone(), expected.to_vec());
     // The last two end at the same time.
     sorted.0[9..].sort_unstable();
@@ -170,6 +182,10 @@ fn what_the_cache_did_is_counted_and_logged() {
         [("hit", 1.0), ("stale", 1.0), ("revalidated", 1.0), ("coalesced", 1.0), ("miss", 5.0), ("bypass", 1.0)]
     {
         assert_eq!(count(result), expected, "{result}");
+    }
+    for (metric, reason) in [("stale", "stale-on-error"), ("not_stored", "method")] {
+        let name = format!("sopan_cache_{metric}_total{{upstream=\"default\",reason=\"{reason}\"}}");
+        assert_eq!(proxy.metric(&name), 1.0, "{name}");
     }
     // A stale answer was given after the token was spent.
     assert_eq!(proxy.metric("sopan_cache_tokens_saved_total{upstream=\"default\"}"), 2.0);
@@ -201,9 +217,22 @@ fn a_restart_keeps_what_is_stored_and_one_directory_is_for_one_program() {
     let run = sopan(&["serve", "--listen", "127.0.0.1:0", "--admin", "off", "--upstream", &url, "--cache-dir", &dir]);
     assert_eq!(run.code, Some(2), "{run:?}");
     assert!(run.complained()[0].contains("is used by another sopan"), "{run:?}");
+    assert!(
+        proxy.logged("INFO")[0]
+            .ends_with(&format!("; cache 256MiB of memory, 1GiB in {dir}, which has 0 answers (0 bytes)"))
+    );
+    let disk = |proxy: &Serve, name: &str| proxy.metric(&format!("sopan_cache_{name}"));
+    until(|| (disk(&proxy, "entries{tier=\"disk\"}") == 2.0).then_some(()));
+    let bytes = disk(&proxy, "bytes{tier=\"disk\"}");
+    assert!((300_000.0..400_000.0).contains(&bytes), "{bytes}");
+    assert_eq!(disk(&proxy, "bytes_max{tier=\"memory\"}"), f64::from(256 << 20));
+    assert_eq!((disk(&proxy, "entries{tier=\"memory\"}"), disk(&proxy, "evictions_total{tier=\"disk\"}")), (2.0, 0.0));
+    assert_eq!((disk(&proxy, "disk{state=\"in_use\"}"), disk(&proxy, "disk{state=\"lost\"}")), (1.0, 0.0));
     proxy.program.signal("TERM");
     assert!(proxy.wait().0.success());
     let proxy = Serve::start(&upstream.url(), &flags);
+    let found = format!("in {dir}, which has 2 answers ({bytes} bytes)");
+    assert!(proxy.logged("INFO")[0].ends_with(&found), "{:?}", proxy.lines());
     let mut client = proxy.connect();
     let small = client.get("/small");
     assert_eq!((small.status(), small.text(), small.fields("x-line")), (200, "hello", vec!["1", "2"]));
@@ -219,6 +248,15 @@ fn a_restart_keeps_what_is_stored_and_one_directory_is_for_one_program() {
     let proxy = Serve::start(&upstream.url(), &[&flags[..], &["--cache-path /small bypass"]].concat());
     assert_eq!(proxy.get("/small").field("cache-status").map(|status| status.contains("hit")), Some(false));
     assert_eq!(upstream.arrivals(), 5);
+    drop(proxy);
+    // What cannot be read is told of once, and stops nobody.
+    std::fs::write(directory.path().join("cache/sopan-cache.index"), "broken").unwrap();
+    let proxy = Serve::start(&upstream.url(), &flags);
+    assert!(proxy.logged("INFO")[0].ends_with("which has 0 answers (0 bytes)"));
+    let warned = proxy.logged("WARN");
+    let [warned] = &warned[..] else { panic!("{warned:?}") };
+    assert!(warned.contains("its index is put aside as ") && warned.ends_with("and it begins empty"), "{warned}");
+    assert_eq!(proxy.get("/small").status(), 200);
 }
 
 /// It goes through the disk while it comes, and never through memory as a whole.
@@ -230,7 +268,7 @@ fn a_large_body_goes_through_the_disk() {
     let sent = bytes::Bytes::from(body.clone());
     let upstream = Scripted::start(move |_| fresh().header("ETag", "\"a\"").body(sent.clone()));
     let cache_dir = format!("--cache-dir {}", directory.path().display());
-    let flags = ["--rate unlimited", "--cache-size 16MiB", "--cache-entry-max 32MiB", &cache_dir];
+    let flags = ["--rate unlimited", "--cache-size 16MiB", "--cache-entry-bytes-max 32MiB", &cache_dir];
     let mut proxy = Serve::start(&upstream.url(), &flags);
     for restarts in 0..2 {
         let whole = proxy.get("/large");

@@ -33,11 +33,17 @@ fn every_metric_is_on_the_page_and_none_that_is_not_there() {
         .map(|(name, rest)| (name.to_owned(), kind(rest)))
         .filter(|(_, kind)| ["counter", "gauge", "histogram", "info"].contains(kind))
         .collect();
-    let proxy = Serve::start("http://127.0.0.1:1", &[]);
+    // Some are only there where clients have keys, and where answers are kept on disk.
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = Serve::start_with(&format!(
+        "upstreams: {{ shop: {{ url: 'http://127.0.0.1:1' }} }}\nclients: {{ etl: {{ key_sha256: {} }} }}\ncache_dir: {}\n",
+        "00".repeat(32),
+        directory.path().display()
+    ));
     let metrics = get(proxy.admin, "/metrics").body;
     assert_eq!(documented, shown(&metrics));
     let values = metrics.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
-    let labels = ["outcome=\"", "status=\"", "reason=\"", "state=\"", "result=\""];
+    let labels = ["outcome=\"", "status=\"", "reason=\"", "state=\"", "result=\"", "tier=\""];
     let values = values.flat_map(|line| labels.iter().filter_map(|label| line.split_once(label)?.1.split_once('"')));
     // Classes of statuses speak for themselves.
     let unsaid: BTreeSet<_> = values.map(|(value, _)| value).filter(|value| !value.ends_with("xx")).collect();

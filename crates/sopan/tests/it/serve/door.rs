@@ -40,8 +40,20 @@ impl Serve {
     }
 
     pub(super) fn start_at(listen: &str, upstream: &str, flags: &[&str]) -> Self {
-        let mut args = vec!["serve", "--listen", listen, "--admin", "127.0.0.1:0", "--upstream", upstream];
+        let mut args = vec!["--listen", listen, "--upstream", upstream];
         args.extend(flags.iter().flat_map(|flag| flag.splitn(2, ' ')));
+        Self::run(&args)
+    }
+
+    /// Runs with these settings, in YAML.
+    pub(super) fn start_with(settings: &str) -> Self {
+        let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+        std::fs::write(&file, settings).unwrap();
+        Self::run(&["--listen", "127.0.0.1:0", "--config", file.path().to_str().unwrap()])
+    }
+
+    fn run(args: &[&str]) -> Self {
+        let args = [&["serve", "--admin", "127.0.0.1:0"], args].concat();
         let mut child = command(&args).stdout(Stdio::null()).spawn().unwrap();
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (err, kept) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&lines));
@@ -79,10 +91,10 @@ impl Serve {
         self.lines.lock().unwrap().clone()
     }
 
-    /// The lines of a text log with this level, without their times.
+    /// The lines of a text log with this level, without their times, and without what may not be meant so of the flags.
     pub(super) fn logged(&self, level: &str) -> Vec<String> {
         let said = |line: &String| Some(line.split_once("Z ")?.1.strip_prefix(level)?.strip_prefix(' ')?.to_owned());
-        self.lines().iter().filter_map(said).collect()
+        self.lines().iter().filter_map(said).filter(|line| !line.starts_with("--")).collect()
     }
 
     /// Waits until so many lines with this level have been logged.

@@ -35,6 +35,8 @@ pub(in crate::store::disk) struct Applied {
     pub(in crate::store::disk) files: Vec<u64>,
     /// How many answers each change has removed.
     pub(in crate::store::disk) removed_by: Vec<u64>,
+    /// How many answers went to make room.
+    pub(in crate::store::disk) evicted: u64,
     /// Why a body could not be written.
     pub(in crate::store::disk) trouble: Option<std::io::Error>,
 }
@@ -215,6 +217,7 @@ impl Tables<'_, '_> {
                 break;
             };
             self.clear(id, row)?;
+            self.applied.evicted += 1;
         }
         Ok(())
     }

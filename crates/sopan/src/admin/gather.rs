@@ -1,0 +1,209 @@
+//! How is everything now? Reads lanes, counters and stores, and makes of them what `/state` tells.
+//!
+//! Nothing is kept from one look to the next: rates and estimates are the core's. A lane is locked for a moment for itself and
+//! once for each client that is told of, so whoever looks often costs those who wait next to nothing.
+
+use std::time::{Duration, SystemTime};
+
+use sopan_core::breaker;
+use sopan_core::headers::redact_url;
+use sopan_core::lane::{HeldBy as Who, Outlook, Snapshot};
+use sopan_core::policy::Limit as Kept;
+use sopan_engine::event::{Cached as Kind, NO_UPSTREAM};
+use sopan_engine::{Look, Usage};
+
+use super::metrics::Totals;
+use super::recent::Ended;
+use super::state::{
+    Breaker, BreakerState, CLIENTS_MAX, Cached, Client, Connections, Disk, Exchange, HeldBy, Hold, Limit, LimitKind,
+    Memory, Places, Queue, RetryBudget, State, Store, Upstream,
+};
+use super::{Behind, Scene};
+use crate::log::{self, Stamp};
+use crate::serve::Clients;
+use crate::version;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl Scene {
+    /// All of it, now.
+    pub(super) fn state(&self) -> State {
+        let now = SystemTime::now();
+        let upstreams = self.upstreams.iter().enumerate();
+        State {
+            version: version::NUMBER.to_owned(),
+            started: Stamp(self.started).to_string(),
+            now: Stamp(now).to_string(),
+            uptime_s: seconds(self.clock.now().since(self.began)),
+            draining: self.drain.has_begun(),
+            connections: Connections {
+                open: (self.max_connections - self.places.available_permits().min(self.max_connections)) as u64,
+                max: self.max_connections as u64,
+            },
+            log_lines_lost: log::lines_lost(),
+            cache: self.cache.as_ref().map(|cache| store(cache.usage())),
+            upstreams: upstreams
+                .map(|(number, behind)| upstream(behind, &self.clients, self.metrics.totals(number)))
+                .collect(),
+            exchanges: self.recent.newest().iter().map(|ended| self.exchange(ended)).collect(),
+        }
+    }
+
+    fn exchange(&self, ended: &Ended) -> Exchange {
+        let behind = ended.upstream.and_then(|number| self.upstreams.get(number));
+        let name = behind.map_or(NO_UPSTREAM, |behind| behind.upstream.name());
+        Exchange {
+            id: ended.id,
+            upstream: name.to_owned(),
+            client: self.clients.name(ended.client).into_owned(),
+            method: ended.method.to_string(),
+            target: ended.target(),
+            status: ended.status.map(|status| status.as_u16()),
+            began: Stamp(ended.began()).to_string(),
+            total_s: seconds(ended.total),
+            wait_s: seconds(ended.wait),
+            upstream_s: seconds(ended.answered_in),
+            attempts: ended.attempts,
+            cache: ended.cache.map(|cached| cached.word().to_owned()),
+            bytes: ended.bytes,
+            story: ended.story(),
+        }
+    }
+}
+
+fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
+    let Look { snapshot, outlook, lines } = behind.upstream.look(CLIENTS_MAX);
+    let clients = lines.iter().map(|(line, wait)| Client {
+        name: names.name(line.client).into_owned(),
+        waiting: line.waiting as u64,
+        weight: line.weight,
+        wait_s: seconds(*wait),
+    });
+    Upstream {
+        name: behind.upstream.name().to_owned(),
+        url: redact_url(&behind.upstream.target().to_string()),
+        route: behind.route.to_string(),
+        observe: behind.upstream.is_only_observed(),
+        limits: limits(&behind.limits, &snapshot, &outlook),
+        allowed_per_s: behind.limits.iter().map(allowed_per_s).reduce(f64::min),
+        used_per_s: thousandths(outlook.used_per_s),
+        empty_in_s: outlook.lasts.map(seconds),
+        queue: Queue {
+            waiting: snapshot.waiting as u64,
+            waiting_max: outlook.waiting_max.into(),
+            bytes: snapshot.waiting_bytes,
+            bytes_max: outlook.waiting_bytes_max,
+            wait_s: seconds(outlook.wait),
+            clients: clients.collect(),
+            clients_total: outlook.clients_waiting as u64,
+        },
+        places: Places { used: snapshot.in_flight, max: outlook.max_in_flight },
+        hold: snapshot.hold.map(|left| Hold { ends_in_s: seconds(left), by: held_by(outlook.held_by) }),
+        breaker: breaker(&snapshot, &outlook),
+        retry_budget: RetryBudget { left: outlook.retries_left },
+        cache: behind.has_cache.then(|| cached(&totals)),
+        exchanges: totals.exchanges,
+        attempts: totals.attempts,
+        refusals: totals.refusals,
+    }
+}
+
+fn limits(limits: &[Kept], snapshot: &Snapshot, outlook: &Outlook) -> Vec<Limit> {
+    let known = limits.iter().zip(&snapshot.fills).zip(&outlook.full_in);
+    let limit = |((limit, fill), full_in): ((&Kept, &sopan_core::bucket::Fill), &Duration)| Limit {
+        limit: limit.to_string(),
+        kind: if matches!(limit, Kept::Rate(_)) { LimitKind::Rate } else { LimitKind::Quota },
+        capacity: fill.capacity,
+        free: thousandths(fill.tokens),
+        window_s: window(limit).map(seconds),
+        full_in_s: seconds(*full_in),
+    };
+    known.map(limit).collect()
+}
+
+/// The span that a quota counts in.
+fn window(limit: &Kept) -> Option<Duration> {
+    match limit {
+        Kept::Rate(_) => None,
+        Kept::Quota(quota) => Some(quota.span()),
+        Kept::Calendar(_) => Some(DAY),
+    }
+}
+
+fn allowed_per_s(limit: &Kept) -> f64 {
+    let (count, span) = match limit {
+        Kept::Rate(rate) => {
+            let (tokens, nanos) = rate.fraction();
+            return tokens as f64 / (nanos as f64 / 1e9);
+        }
+        Kept::Quota(quota) => (quota.count(), quota.span()),
+        Kept::Calendar(quota) => (quota.count(), DAY),
+    };
+    count as f64 / span.as_secs_f64()
+}
+
+fn held_by(who: Who) -> HeldBy {
+    match who {
+        Who::Upstream => HeldBy::Upstream,
+        Who::Operator => HeldBy::Operator,
+    }
+}
+
+fn breaker(snapshot: &Snapshot, outlook: &Outlook) -> Breaker {
+    let state = match snapshot.breaker {
+        _ if !outlook.has_breaker => BreakerState::Off,
+        breaker::State::Closed => BreakerState::Closed,
+        breaker::State::Open { .. } => BreakerState::Open,
+        breaker::State::HalfOpen { .. } => BreakerState::HalfOpen,
+    };
+    Breaker { state, half_open_in_s: outlook.half_open_in.map(seconds) }
+}
+
+fn cached(totals: &Totals) -> Cached {
+    let of = |kind: Kind| totals.cached[kind as usize];
+    Cached {
+        hit: of(Kind::Hit),
+        stale: of(Kind::Stale),
+        revalidated: of(Kind::Revalidated),
+        coalesced: of(Kind::Coalesced),
+        miss: of(Kind::Miss),
+        bypass: of(Kind::Bypass),
+        tokens_saved: totals.tokens_saved,
+    }
+}
+
+fn store(usage: Usage) -> Store {
+    Store {
+        memory: Memory { bytes: usage.memory_bytes, bytes_max: usage.memory_bytes_max, targets: usage.memory_targets },
+        disk: usage.disk.map(|disk| Disk { bytes: disk.bytes, bytes_max: disk.bytes_max, answers: disk.answers }),
+    }
+}
+
+/// To the millisecond, which is more than anybody reads.
+fn seconds(span: Duration) -> f64 {
+    thousandths(span.as_secs_f64())
+}
+
+fn thousandths(number: f64) -> f64 {
+    (number * 1_000.0).round() / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_allowed_in_the_long_run_is_told_of_every_kind_of_limit() {
+        for (limit, expected, window_s) in [
+            ("10/s burst 20", 10.0, None),
+            ("90/min", 1.5, None),
+            ("0.5/s", 0.5, None),
+            ("3600 per 1h", 1.0, Some(3600)),
+            ("86400 per day at 00:00 UTC", 1.0, Some(86_400)),
+        ] {
+            let limit: Kept = limit.parse().unwrap();
+            assert!((allowed_per_s(&limit) - expected).abs() < 1e-9, "{limit}");
+            assert_eq!(window(&limit).map(|window| window.as_secs()), window_s, "{limit}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! `sopan status`: what goes on in a sopan that runs, once, as a table or as it was told.
+
+use crate::admin::state::{Breaker, BreakerState, Cached, Exchange, HeldBy, State, Upstream};
+use crate::ask::{self, Unknown};
+use crate::config::Watch;
+use crate::log::Printable;
+
+/// What is to be printed.
+///
+/// # Errors
+/// It does not answer, or not so.
+pub(crate) fn run(settings: &Watch) -> Result<String, Unknown> {
+    let (told, state) = ask::state(&settings.admin)?;
+    if settings.json {
+        return Ok(crate::log::printable_json(&told));
+    }
+    Ok(table(&state, &settings.admin.to_string()).join("\n") + "\n")
+}
+
+/// What is told of each upstream.
+const COLUMNS: [&str; 8] = ["upstream", "allowed", "used", "waiting", "wait", "hold", "breaker", "cache"];
+
+fn table(state: &State, at: &str) -> Vec<String> {
+    let mut lines = vec![heading(state, at), String::new()];
+    lines.extend(rows(state));
+    lines
+}
+
+/// Which sopan it is, and how it is.
+pub(crate) fn heading(state: &State, at: &str) -> String {
+    let State { version, connections, draining, log_lines_lost, .. } = state;
+    let mut heading = format!(
+        "sopan {} at {at}, up {}, {} of {} connections",
+        Printable(version),
+        span(state.uptime_s),
+        connections.open,
+        connections.max
+    );
+    if *draining {
+        heading += ", DRAINING";
+    }
+    if *log_lines_lost > 0 {
+        heading += &format!(", {log_lines_lost} log lines lost");
+    }
+    heading
+}
+
+/// The names of the columns, and a row for each upstream.
+pub(crate) fn rows(state: &State) -> Vec<String> {
+    let cells: Vec<_> = std::iter::once(COLUMNS.map(str::to_owned)).chain(state.upstreams.iter().map(row)).collect();
+    let widths: [usize; COLUMNS.len()] =
+        std::array::from_fn(|at| cells.iter().map(|row| row[at].chars().count()).max().unwrap_or(0));
+    let line = |row: &[String; COLUMNS.len()]| {
+        let padded = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    cells.iter().map(line).collect()
+}
+
+fn row(upstream: &Upstream) -> [String; COLUMNS.len()] {
+    let Upstream { queue, .. } = upstream;
+    let name = Printable(&upstream.name).to_string();
+    [
+        if upstream.observe { format!("{name} (observed)") } else { name },
+        upstream.allowed_per_s.map_or_else(|| "unlimited".to_owned(), per_second),
+        per_second(upstream.used_per_s),
+        queue.waiting.to_string(),
+        if queue.wait_s > 0.0 { span(queue.wait_s) } else { "-".to_owned() },
+        hold(upstream),
+        breaker(&upstream.breaker),
+        upstream.cache.as_ref().map_or_else(|| "-".to_owned(), hits),
+    ]
+}
+
+fn hold(upstream: &Upstream) -> String {
+    upstream.hold.map_or_else(
+        || "-".to_owned(),
+        |hold| match hold.by {
+            HeldBy::Upstream => span(hold.ends_in_s),
+            HeldBy::Operator => format!("{} by hand", span(hold.ends_in_s)),
+        },
+    )
+}
+
+fn breaker(breaker: &Breaker) -> String {
+    match (breaker.state, breaker.half_open_in_s) {
+        (BreakerState::Closed, _) => "closed".to_owned(),
+        (BreakerState::Open, Some(left)) => format!("OPEN {}", span(left)),
+        (BreakerState::Open, None) => "OPEN".to_owned(),
+        (BreakerState::HalfOpen, _) => "half-open".to_owned(),
+        (BreakerState::Off, _) => "off".to_owned(),
+    }
+}
+
+/// Of the requests that the cache has a part in, those that needed no whole answer from the upstream.
+fn hits(cached: &Cached) -> String {
+    let Cached { hit, stale, revalidated, coalesced, miss, .. } = cached;
+    let saved = hit + stale + revalidated + coalesced;
+    match saved + miss {
+        0 => "-".to_owned(),
+        all => format!("{:.0} %", saved as f64 / all as f64 * 100.0),
+    }
+}
+
+/// An exchange in a line: `200   5.28 s GET /orders?page=… waited 3.2 s for a token, …`.
+pub(crate) fn line_of(exchange: &Exchange) -> String {
+    let status = exchange.status.map_or_else(|| "---".to_owned(), |status| status.to_string());
+    let story = exchange.story.join(", ");
+    let line = format!("{status} {:>6} {:<4} {}  {story}", span(exchange.total_s), exchange.method, exchange.target);
+    Printable(&line).to_string()
+}
+
+fn per_second(rate: f64) -> String {
+    match rate {
+        0.0 => "0/s".to_owned(),
+        ..0.1 => format!("{:.1}/h", rate * 3_600.0),
+        0.1..10.0 => format!("{rate:.1}/s"),
+        _ => format!("{rate:.0}/s"),
+    }
+}
+
+/// So many seconds in two or three digits: `310 ms`, `1.8 s`, `48 s`, `12 min`, `5 h`, `3 d`.
+pub(crate) fn span(seconds: f64) -> String {
+    const MINUTE: f64 = 60.0;
+    const HOUR: f64 = 3_600.0;
+    const DAY: f64 = 86_400.0;
+    match seconds {
+        ..0.9995 => format!("{:.0} ms", seconds * 1_000.0),
+        0.9995..9.95 => format!("{seconds:.1} s"),
+        9.95..120.0 => format!("{seconds:.0} s"),
+        120.0..7_200.0 => format!("{:.0} min", seconds / MINUTE),
+        7_200.0..172_800.0 => format!("{:.0} h", seconds / HOUR),
+        _ => format!("{:.0} d", seconds / DAY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn sample() -> State {
+        serde_json::from_str(include_str!("admin/state/sample.json")).unwrap()
+    }
+
+    #[test]
+    fn the_table_fits_into_a_terminal_and_says_what_matters() {
+        let lines = table(&sample(), "127.0.0.1:8001");
+        assert_eq!(
+            lines,
+            [
+                "sopan 0.1.0 at 127.0.0.1:8001, up 108 s, 12 of 10000 connections",
+                "",
+                "upstream         allowed    used   waiting  wait    hold   breaker     cache",
+                "shop             1.4/s      9.9/s  31       310 ms  1.8 s  closed      59 %",
+                "mail (observed)  unlimited  0/s    0        -       -      OPEN 6.5 s  -",
+            ]
+        );
+        let mut state = sample();
+        (state.draining, state.log_lines_lost) = (true, 3);
+        state.upstreams[0].hold.as_mut().unwrap().by = HeldBy::Operator;
+        let lines = table(&state, "127.0.0.1:8001");
+        assert!(lines[0].ends_with(", DRAINING, 3 log lines lost") && lines[3].contains("1.8 s by hand"), "{lines:?}");
+    }
+
+    #[test]
+    fn an_exchange_is_a_line_that_cannot_move_the_cursor() {
+        let mut exchange = sample().exchanges.remove(0);
+        exchange.story.truncate(2);
+        assert_eq!(
+            line_of(&exchange),
+            "200  5.3 s GET  /shop/orders?page=2&key=…  waited 3.2 s for a token, attempt 1"
+        );
+        exchange.target = "/\u{1b}[2J".to_owned();
+        assert!(line_of(&exchange).contains(r"/\u{1b}[2J"));
+    }
+
+    #[test]
+    fn spans_and_rates_have_two_or_three_digits() {
+        for (seconds, expected) in [
+            (0.0, "0 ms"),
+            (0.31, "310 ms"),
+            (0.9996, "1.0 s"),
+            (1.75, "1.8 s"),
+            (48.2, "48 s"),
+            (119.0, "119 s"),
+            (3_600.0, "60 min"),
+            (18_000.0, "5 h"),
+            (259_200.0, "3 d"),
+        ] {
+            assert_eq!(span(seconds), expected);
+        }
+        for (rate, expected) in
+            [(0.0, "0/s"), (0.0115, "41.4/h"), (0.5, "0.5/s"), (9.9, "9.9/s"), (100.0, "100/s"), (12_345.6, "12346/s")]
+        {
+            assert_eq!(per_second(rate), expected);
+        }
+    }
+}

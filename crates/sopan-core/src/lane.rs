@@ -356,8 +356,8 @@ impl Lane {
     /// Undoes a turn that was never written: it costs nothing, neither tokens nor its client's place.
     fn undo(&mut self, turn: &Turn) {
         self.bucket.give_back(turn.cost);
-        if let Some(client) = turn.client {
-            self.queue.refund(client, turn.cost);
+        if turn.has_waited() {
+            self.queue.refund(turn.client, turn.cost);
         }
         if let Some(number) = turn.own {
             self.own.give_back(number, turn.cost);
@@ -515,7 +515,7 @@ impl Lane {
         let round = self.restart.as_mut().map(Restart::grant);
         let due = own.map_or(due, |own| due.max(own.due));
         Ok(Turn {
-            client: since.map(|_| entry.client),
+            client: entry.client,
             cost,
             own: own.map(|own| self.own.reserve(own, cost)),
             due: since.map(|since| due.max(self.clear_since).max(since).min(now)),

@@ -16,6 +16,7 @@
 //! | `demo` | what is sopan good for? |
 //! | `man` | what does a manual say, and a shell need to know? |
 //! | `log` | how is it told? |
+//! | `traces` | what became of single requests, for whoever draws that? |
 //! | `version` | which sopan is this? |
 //!
 //! The program itself is a line around [`run`], which other code can start in process too, as the fuzz targets do.
@@ -35,6 +36,7 @@ mod man;
 mod serve;
 mod status;
 mod top;
+mod traces;
 mod version;
 
 use std::ffi::OsString;

@@ -38,6 +38,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::log::Counted;
+use crate::traces::Traces;
 use crate::{admin, config, version};
 pub(crate) use client::Clients;
 pub(crate) use client::number_of;
@@ -111,6 +112,7 @@ async fn serve(
     };
     let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
     let cache = open_cache(&settings)?;
+    let sampler = settings.traces.as_ref().map(|traces| traces.sampler);
     // Before anything is changed.
     let found = cache.as_ref().and_then(|cache| cache.usage().disk);
     cache.iter().for_each(|cache| metrics.watch_cache(cache));
@@ -120,7 +122,8 @@ async fn serve(
         let who = format!("{} {}", served.name, served.settings.target);
         let known = state.as_ref().map(|state| state.upstream(&who));
         let observer = beside(metrics.observer(number), Some(number));
-        let around = Surroundings { clock, observer, state: known, cache: cache.clone(), ..Surroundings::default() };
+        let around =
+            Surroundings { clock, observer, state: known, cache: cache.clone(), sampler, ..Surroundings::default() };
         let (upstream, background) = Upstream::start(settings_of(number, &settings), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
         metrics.watch(number, Arc::downgrade(&upstream), limits_of(served));
@@ -128,6 +131,9 @@ async fn serve(
         backgrounds.push(background);
     }
     state.as_mut().map_or(Ok(()), StateFile::begin)?;
+    let traces = settings.traces.as_ref().map(|of| Traces::start(of, &upstreams, metrics.of_traces()));
+    let traces = traces.transpose().context("traces cannot be delivered")?;
+    traces.iter().for_each(|traces| metrics.trace_to(traces));
 
     let workers = Workers::start(settings.workers)?;
     for (number, background) in backgrounds.into_iter().enumerate() {
@@ -137,7 +143,7 @@ async fn serve(
     let address = listener.local_addr()?;
     tell(&settings, address, found, &upstreams);
     listening(address);
-    let nowhere = Nowhere::new(clock, beside(metrics.none(), None));
+    let nowhere = Nowhere::new(clock, beside(metrics.none(), None)).recorded(sampler);
     let clients = Arc::new(Clients::new(&settings));
     let door =
         Arc::new(Door::new(&settings, upstreams.clone(), Arc::clone(&clients), nowhere, clock, Arc::clone(&drain)));
@@ -171,6 +177,9 @@ async fn serve(
     // The listener is closed; new connections are refused from here on.
     drain.run(settings.drain, &places, settings.max_connections, signals).await;
     workers.stop();
+    if let Some(traces) = traces {
+        traces.close().await;
+    }
     upstreams.iter().for_each(|upstream| upstream.close());
     cache.iter().for_each(|cache| cache.close());
     // Here the state goes to the disk.
@@ -255,6 +264,10 @@ fn tell(settings: &config::Serve, listening: SocketAddr, found: Option<DiskUsage
         version = version::short(),
         "listening on {listen}; admin {admin}{cache}{there}"
     );
+    if let Some(config::Traces { to, .. }) = &settings.traces {
+        let to = format!("{}{}", to.target, to.path);
+        tracing::info!(otlp = to, "traces go to {to}");
+    }
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();

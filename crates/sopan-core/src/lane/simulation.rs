@@ -317,7 +317,7 @@ impl Simulation {
     }
 
     fn refund(&mut self, turn: &Turn, entry: Entry) {
-        if turn.client.is_some() {
+        if turn.has_waited() {
             self.model.refund(entry.client, entry.cost, entry.weight);
         }
         self.model.change_own(entry.client, |own| own.give_back(entry.cost));

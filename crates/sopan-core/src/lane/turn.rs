@@ -8,7 +8,7 @@ use crate::time::Instant;
 #[derive(Debug)]
 #[must_use = "a turn that is not finished keeps its place for ever"]
 pub struct Turn {
-    pub(super) client: Option<ClientId>,
+    pub(super) client: ClientId,
     pub(super) cost: u32,
     /// Of which client's own limits it has taken, beside the lane's.
     pub(super) own: Option<u32>,
@@ -32,6 +32,11 @@ pub(super) enum Stage {
 }
 
 impl Turn {
+    /// Whether it waited in the line.
+    pub(super) fn has_waited(&self) -> bool {
+        self.due.is_some()
+    }
+
     /// The number of holds when it was granted; if [`Lane::holds`](super::Lane::holds) has grown since, it must not be written any more.
     pub fn holds(&self) -> u64 {
         self.holds

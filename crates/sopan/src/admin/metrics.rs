@@ -32,6 +32,7 @@ use sopan_engine::refusal::REASONS;
 use sopan_engine::{Cache, Upstream};
 
 use crate::log::{self, AccessLog};
+use crate::traces::{Counts, Traces};
 use crate::version;
 use clients::ByClient;
 use observed::WouldBe;
@@ -46,6 +47,7 @@ pub(crate) struct Metrics {
     none: Arc<Tally>,
     lanes: Arc<[Shown]>,
     cache: store::Watched,
+    traces: Counts,
 }
 
 /// What is counted of one upstream; also writes its access log, since both are told the same.
@@ -67,6 +69,7 @@ pub(crate) struct Tally {
     /// What is counted of clients, wherever their requests go.
     clients: Arc<ByClient>,
     access_log: Option<AccessLog>,
+    traces: OnceLock<Traces>,
 }
 
 /// How attempts end; where in the list is told by [`attempt`].
@@ -134,11 +137,16 @@ impl Metrics {
         let all: Vec<_> = upstreams.iter().chain([&none]).map(Arc::clone).collect();
         register(&mut registry, &upstreams, &all);
         clients.register(&mut registry);
+        let traces = Counts::default();
+        let help = "Spans of traces that were delivered";
+        registry.register("trace_spans_sent", help, traces.sent.clone());
+        let help = "Spans of traces that found no room, or nobody who took them";
+        registry.register("trace_spans_lost", help, traces.lost.clone());
         registry.register_collector(Box::new(observed::Shown::new(&upstreams)));
         registry.register_collector(Box::new(LaneCollector(Arc::clone(&lanes))));
         let cache = store::Watched::default();
         registry.register_collector(Box::new(cache.clone()));
-        Arc::new(Self { registry, upstreams, none, lanes, cache })
+        Arc::new(Self { registry, upstreams, none, lanes, cache, traces })
     }
 
     /// Who counts what becomes of exchanges with the upstream of this number.
@@ -149,6 +157,19 @@ impl Metrics {
     /// Who counts what goes to no upstream.
     pub(crate) fn none(&self) -> Arc<dyn Observer> {
         Arc::clone(&self.none) as _
+    }
+
+    /// What is counted of traces.
+    pub(crate) fn of_traces(&self) -> Counts {
+        self.traces.clone()
+    }
+
+    /// Has exchanges that are recorded told there; once only.
+    pub(crate) fn trace_to(&self, traces: &Traces) {
+        for tally in self.upstreams.iter().chain([&self.none]) {
+            let first = tally.traces.set(traces.clone()).is_ok();
+            debug_assert!(first, "traces go to one place");
+        }
     }
 
     /// Shows from now on what the upstream of this number is like, as long as it lives; once only. `limits` as they are
@@ -290,6 +311,7 @@ impl Tally {
             would_be: WouldBe::default(),
             clients,
             access_log,
+            traces: OnceLock::new(),
         }
     }
 }
@@ -329,6 +351,11 @@ impl Observer for Tally {
         let client = self.clients.ended(event);
         if let Some(log) = &self.access_log {
             log.tell(&self.upstream, client, event);
+        }
+        if event.trace.is_some()
+            && let Some(traces) = self.traces.get()
+        {
+            traces.tell(&self.upstream, event);
         }
     }
 }
@@ -477,6 +504,7 @@ pub(super) mod tests {
             whole: true,
             steps: &[],
             steps_left_out: 0,
+            trace: None,
         }
     }
 

@@ -223,6 +223,7 @@ pub(super) mod tests {
             whole: true,
             steps: &[Step { at: Duration::ZERO, what: What::Sent { attempt: 1 } }],
             steps_left_out: 0,
+            trace: None,
         });
     }
 

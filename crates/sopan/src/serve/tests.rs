@@ -58,6 +58,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         workers: 2,
         state: None,
         store: config::Store { memory_bytes: 1 << 20, disk: None },
+        traces: None,
         access_log: false,
         log: Format::Text,
         warnings: Vec::new(),

@@ -23,3 +23,4 @@ mod refusing;
 mod switching;
 mod timed;
 mod tls;
+mod traces;

@@ -278,8 +278,9 @@ async fn the_state_is_what_lanes_and_counters_say() {
     assert!(shop.queue.wait_s >= 59.0, "{:?}", shop.queue);
     assert_eq!(shop.breaker.state, state::BreakerState::Open);
     assert!((9.0..=10.0).contains(&shop.breaker.half_open_in_s.unwrap()));
-    // The slower of 10/s and 5000 per 1h.
-    assert!((shop.allowed_per_s.unwrap() - 5000.0 / 3600.0).abs() < 1e-9);
+    // The slower of 10/s and 5000 per 1h, and nothing in a hold.
+    assert!((shop.sustained_per_s.unwrap() - 5000.0 / 3600.0).abs() < 1e-9);
+    assert_eq!((shop.allowed_per_s, mail.allowed_per_s), (Some(0.0), Some(10.0)));
     let kinds: Vec<_> = shop.limits.iter().map(|limit| (&*limit.limit, limit.window_s, limit.capacity)).collect();
     assert_eq!(kinds, [("10/s burst 20", None, 19.0), ("5000 per 1h", Some(3600.0), 5000.0)]);
     assert!(shop.cache.is_some() && mail.cache.is_none() && mail.observe && mail.hold.is_none());

@@ -28,9 +28,7 @@ export class Past {
       const { at } = this.of(upstream.name);
       if (at.length > 0 && at.at(-1) > now) this.#forgetFrom(upstream.name, now);
       if (at.length > 0 && now - at.at(-1) < 0.9) continue;
-      const isClosed = upstream.hold !== null || upstream.breaker.state === "open";
-      const allowed = isClosed ? 0 : upstream.allowed_per_s;
-      this.#add(upstream.name, now, allowed, upstream.used_per_s, upstream.queue.waiting);
+      this.#add(upstream.name, now, upstream.allowed_per_s, upstream.used_per_s, upstream.queue.waiting);
     }
   }
 

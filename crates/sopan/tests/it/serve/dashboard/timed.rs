@@ -56,6 +56,7 @@ fn what_stands_on_the_page_is_the_state_of_which_it_says_so() {
         "/cache/memory/bytes",
         "/upstreams/used_per_s",
         "/upstreams/allowed_per_s",
+        "/upstreams/sustained_per_s",
         "/upstreams/empty_in_s",
         "/upstreams/queue/waiting",
         "/upstreams/queue/wait_s",
@@ -369,13 +370,13 @@ fn it_has_its_picture_taken() {
     std::thread::sleep(Duration::from_secs(45));
     change(proxy.admin, "/upstreams/mail/hold", &json!({"for": "90s"}));
     browser.prefer("light");
-    browser.resize((1240, 880), 2.0);
+    browser.resize((1240, 1140), 2.0);
     browser.open(&format!("http://{}/", proxy.admin));
     browser.until(LIVE);
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
     fs::create_dir_all(&images).unwrap();
     for (name, scheme, size) in
-        [("light", "light", (1240, 880)), ("dark", "dark", (1240, 880)), ("phone", "light", (360, 740))]
+        [("light", "light", (1240, 1140)), ("dark", "dark", (1240, 1140)), ("phone", "light", (360, 740))]
     {
         browser.prefer(scheme);
         browser.resize(size, 2.0);

@@ -319,9 +319,12 @@ pub(crate) fn cannot_listen(flag: &str, address: SocketAddr, error: &std::io::Er
 async fn accept(listener: &TcpListener, workers: &Workers, door: &Arc<Door>, places: &Arc<Semaphore>) {
     let mut trouble = Trouble::default();
     loop {
-        let Ok(place) = Arc::clone(places).acquire_owned().await else { return };
+        // Places are taken nowhere else, so one that is free stays so; and only who has come has one.
+        let Ok(free) = places.acquire().await else { return };
+        drop(free);
         match listener.accept().await {
             Ok((stream, peer)) => {
+                let Ok(place) = Arc::clone(places).try_acquire_owned() else { continue };
                 if let Some(failed) = trouble.over() {
                     tracing::info!(failed, "connections are accepted again, after {}", Counted(failed, "failure"));
                 }

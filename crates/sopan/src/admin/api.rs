@@ -90,7 +90,7 @@ async fn ready(State(scene): There) -> Done {
 }
 
 /// What is thrown away. One of the first three.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Purging {
     /// A whole URL, or a path with its query, as clients ask sopan for it.

@@ -1,13 +1,22 @@
 //! Flags as a layer of settings.
 
+use std::fmt;
+
 use super::layer::{Item, Layer, Origin, Value};
 use super::problem::{Place, Problem};
 use super::setting::{Kind, Section, Setting};
 use super::table;
 
 /// What was typed for each flag, in the order of the table.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Typed(pub(crate) Vec<(&'static Setting, Vec<String>)>);
+
+/// Only which, since a URL may hold a password.
+impl fmt::Debug for Typed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(setting, _)| setting.path())).finish()
+    }
+}
 
 impl Typed {
     /// What they say, and what of it cannot be taken apart.

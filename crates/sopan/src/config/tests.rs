@@ -4,6 +4,7 @@ mod clients;
 mod credential;
 mod layers;
 mod mutations;
+mod secrets;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -56,8 +56,8 @@ impl Load {
             let (stop, asked, address) = (Arc::clone(&self.stop), Arc::clone(&self.asked), proxy.address);
             self.threads.push(thread::spawn(move || {
                 let mut connection = Client::connect_from(client, address);
-                // No two of them ask for the same, unless there is little to ask for.
-                let mut page = number * 7_919;
+                // Each begins at another one.
+                let mut page = number * targets.div_ceil(8);
                 while !stop.load(Relaxed) {
                     page += 1;
                     connection.get(&format!("{path}?page={}", page % targets + 1));

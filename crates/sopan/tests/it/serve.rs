@@ -14,6 +14,7 @@ mod faults;
 mod fields;
 mod interims;
 mod keys;
+mod manager;
 mod mutations;
 mod observe;
 mod operating;

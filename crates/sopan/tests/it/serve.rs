@@ -5,6 +5,7 @@ mod cache;
 mod clients;
 mod conformance;
 mod credential;
+mod deploy;
 mod door;
 mod wire;
 

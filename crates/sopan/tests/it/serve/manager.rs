@@ -20,14 +20,14 @@ fn serve(upstream: &str, flags: &[&str]) -> Command {
 }
 
 /// The manager's end.
-fn manager(address: &UnixAddr) -> UnixDatagram {
+pub(super) fn manager(address: &UnixAddr) -> UnixDatagram {
     let socket = UnixDatagram::bind_addr(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
 #[track_caller]
-fn told(manager: &UnixDatagram) -> String {
+pub(super) fn told(manager: &UnixDatagram) -> String {
     let mut message = [0; 4096];
     let length = manager.recv(&mut message).expect("it is told nothing");
     String::from_utf8(message[..length].to_vec()).unwrap()
@@ -110,7 +110,13 @@ fn without_its_manager_it_serves_all_the_same() {
 }
 
 /// `sopan serve` that finds what it is handed from descriptor 3 on, called so, and for whom if not for itself.
-fn handed(mut serve: Command, first: OwnedFd, second: Option<OwnedFd>, names: &str, process: Option<&str>) -> Command {
+pub(super) fn handed(
+    mut serve: Command,
+    first: OwnedFd,
+    second: Option<OwnedFd>,
+    names: &str,
+    process: Option<&str>,
+) -> Command {
     let count = 1 + usize::from(second.is_some());
     let exec = r#"LISTEN_PID=${PROCESS:-$$} exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
     let mut shell = Command::new("sh");
@@ -122,7 +128,7 @@ fn handed(mut serve: Command, first: OwnedFd, second: Option<OwnedFd>, names: &s
     shell
 }
 
-fn listener() -> (TcpListener, SocketAddr) {
+pub(super) fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)

@@ -14,6 +14,7 @@ mod gate;
 mod in_force;
 mod inbox;
 mod io;
+mod manager;
 mod phase;
 mod route;
 mod tunnel;
@@ -38,6 +39,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::log::Counted;
+use crate::sockets::Sockets;
 use crate::traces::Traces;
 use crate::{admin, config, version};
 pub(crate) use client::Clients;
@@ -48,6 +50,7 @@ use connection::Door;
 pub(crate) use drain::Drain;
 use drain::Signals;
 use in_force::{InForce, in_order, limits_of};
+use manager::Manager;
 pub(crate) use route::Routes;
 use workers::Workers;
 
@@ -56,14 +59,31 @@ const BACKLOG: u32 = 4096;
 /// When no connection can be accepted, the next attempt comes after this.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// Runs the proxy until it is told to end, and has drained. `told` is what the admin side says of the settings.
+/// Whoever started it.
+struct Parent {
+    /// Says when to end.
+    signals: Signals,
+    /// Has listened already.
+    sockets: Sockets,
+    /// Wants to know how it goes.
+    manager: Manager,
+}
+
+/// Runs the proxy until it is told to end, and has drained. `told` is what the admin side says of the settings, and `sockets`
+/// are listened on in place of what they say.
 ///
 /// # Errors
 /// A port cannot be listened on, or an upstream cannot be set up; nothing was started then.
-pub(crate) fn run(settings: config::Serve, told: Json, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
+pub(crate) fn run(
+    settings: config::Serve,
+    told: Json,
+    metrics: Arc<admin::Metrics>,
+    sockets: Sockets,
+) -> anyhow::Result<()> {
     block_on(async {
         let signals = Signals::of_process().context("signals cannot be listened to")?;
-        serve(settings, told, metrics, signals, |_| ()).await
+        let parent = Parent { signals, sockets, manager: Manager::of_process() };
+        serve(settings, told, metrics, parent, |_| ()).await
     })
 }
 
@@ -78,7 +98,8 @@ pub(crate) fn run_within(
     owner: mpsc::Receiver<Infallible>,
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
-    block_on(serve(settings, Json::Null, metrics, Signals::Owner(owner), listening))
+    let parent = Parent { signals: Signals::Owner(owner), sockets: Sockets::default(), manager: Manager::default() };
+    block_on(serve(settings, Json::Null, metrics, parent, listening))
 }
 
 fn block_on(serving: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
@@ -90,7 +111,7 @@ async fn serve(
     mut settings: config::Serve,
     told: Json,
     metrics: Arc<admin::Metrics>,
-    mut signals: Signals,
+    mut parent: Parent,
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
     for config::Warned { setting, place, line } in &settings.warnings {
@@ -98,9 +119,8 @@ async fn serve(
     }
     raise_open_files();
     outlive_full_files().context("signals cannot be listened to")?;
-    let listener = bind(settings.listen).map_err(|error| cannot_listen("--listen", settings.listen, &error))?;
-    let admin = settings.admin.map(|address| bind(address).map_err(|error| cannot_listen("--admin", address, &error)));
-    let admin = admin.transpose()?;
+    let listener = listen("--listen", settings.listen, parent.sockets.proxy.take())?;
+    let admin = settings.admin.map(|address| listen("--admin", address, parent.sockets.admin.take())).transpose()?;
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
     let (began, started) = (clock.now(), SystemTime::now());
@@ -168,14 +188,17 @@ async fn serve(
         tokio::spawn(admin::serve(admin, Arc::new(scene), drain.over()));
     }
 
+    parent.manager.serves(&format!("http://{address}")).await;
+    tokio::spawn(parent.manager.clone().watch(workers.pulse()));
     tokio::select! {
         () = accept(&listener, &workers, &door, &places) => {}
-        () = signals.next() => {}
+        () = parent.signals.next() => {}
         () = drain.asked() => {}
     }
+    parent.manager.ends(settings.drain).await;
     accept_rest(listener, &workers, &door, &places);
     // The listener is closed; new connections are refused from here on.
-    drain.run(settings.drain, &places, settings.max_connections, signals).await;
+    drain.run(settings.drain, &places, settings.max_connections, parent.signals).await;
     workers.stop();
     if let Some(traces) = traces {
         traces.close().await;
@@ -300,6 +323,12 @@ fn tell_of_clients(config::Clients { fields, clients }: &config::Clients) {
         let limits = if limits.is_empty() { "those of the upstream".to_owned() } else { limits.join(", ") };
         tracing::info!(client = name, weight, limits, "client {name}: weight {weight}; limits {limits}");
     }
+}
+
+/// On the socket that was handed over, or else on one of our own.
+fn listen(flag: &str, address: SocketAddr, handed: Option<std::net::TcpListener>) -> anyhow::Result<TcpListener> {
+    let listener = handed.map_or_else(|| bind(address), TcpListener::from_std);
+    listener.map_err(|error| cannot_listen(flag, address, &error))
 }
 
 fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {

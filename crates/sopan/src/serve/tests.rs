@@ -64,7 +64,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         warnings: Vec::new(),
     };
     let counted = Arc::clone(&metrics);
-    thread::spawn(move || run(settings, Json::Null, counted).unwrap());
+    thread::spawn(move || run(settings, Json::Null, counted, Sockets::default()).unwrap());
     (listen, metrics)
 }
 

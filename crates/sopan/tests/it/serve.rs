@@ -6,6 +6,7 @@ mod clients;
 mod conformance;
 mod credential;
 mod dashboard;
+mod deploy;
 mod door;
 mod wire;
 
@@ -15,6 +16,7 @@ mod faults;
 mod fields;
 mod interims;
 mod keys;
+mod manager;
 mod mutations;
 mod observe;
 mod operating;

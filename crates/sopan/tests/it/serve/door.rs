@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -55,7 +55,12 @@ impl Serve {
 
     /// Runs with these arguments and no others.
     pub(super) fn run(args: &[&str]) -> Self {
-        let mut child = command(&[&["serve"], args].concat()).stdout(Stdio::null()).spawn().unwrap();
+        Self::begin(command(&[&["serve"], args].concat()).stdout(Stdio::null()))
+    }
+
+    /// Runs what becomes `sopan serve`, and listens to what it logs.
+    pub(crate) fn begin(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (err, kept) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&lines));
         let reader = thread::spawn(move || {

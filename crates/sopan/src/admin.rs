@@ -50,7 +50,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use gate::Gate;
 use live::{Leash, Live, READERS_MAX};
-pub(crate) use metrics::Metrics;
+pub(crate) use metrics::{Bounds, Metrics, Program};
 pub(crate) use recent::Recent;
 pub(crate) use token::Token;
 

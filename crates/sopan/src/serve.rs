@@ -14,6 +14,7 @@ mod gate;
 mod in_force;
 mod inbox;
 mod io;
+mod lag;
 mod manager;
 mod phase;
 mod route;
@@ -49,7 +50,8 @@ pub(crate) use client::of_key;
 use connection::Door;
 pub(crate) use drain::Drain;
 use drain::Signals;
-use in_force::{InForce, in_order, limits_of};
+use in_force::{InForce, in_order};
+pub(crate) use lag::Lag;
 use manager::Manager;
 pub(crate) use route::Routes;
 use workers::Workers;
@@ -146,7 +148,8 @@ async fn serve(
             Surroundings { clock, observer, state: known, cache: cache.clone(), sampler, ..Surroundings::default() };
         let (upstream, background) = Upstream::start(settings_of(number, &settings), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
-        metrics.watch(number, Arc::downgrade(&upstream), limits_of(served));
+        let bounds = admin::Bounds::new(&served.settings.lane, in_order(served));
+        metrics.watch(number, Arc::downgrade(&upstream), bounds);
         upstreams.push(upstream);
         backgrounds.push(background);
     }
@@ -169,6 +172,9 @@ async fn serve(
         Arc::new(Door::new(&settings, upstreams.clone(), Arc::clone(&clients), nowhere, clock, Arc::clone(&drain)));
     let places = Arc::new(Semaphore::new(settings.max_connections));
     if let (Some(admin), Some(recent)) = (admin, recent) {
+        let lag = watch_lag(clock, &workers, settings.workers);
+        let (places, max_connections) = (Arc::clone(&places), settings.max_connections);
+        metrics.watch_program(admin::Program { places: Arc::clone(&places), max_connections, lag, started });
         let scene = admin::Scene {
             gate: admin::Gate::new(&settings.hosts.names, settings.admin_token.take()),
             metrics,
@@ -177,8 +183,8 @@ async fn serve(
             upstreams: settings.upstreams.iter().zip(&upstreams).map(behind).collect(),
             routes: Routes::new(settings.upstreams.iter().map(|served| &served.route)),
             cache: cache.clone(),
-            places: Arc::clone(&places),
-            max_connections: settings.max_connections,
+            places,
+            max_connections,
             drain: Arc::clone(&drain),
             settings: told,
             clock,
@@ -208,6 +214,18 @@ async fn serve(
     // Here the state goes to the disk.
     drop(state);
     Ok(())
+}
+
+/// Has all runtimes look how late they are.
+fn watch_lag(clock: Clock, workers: &Workers, count: usize) -> Arc<Lag> {
+    let lag = Arc::new(Lag::new(clock, count));
+    let watch = |runtime| {
+        let lag = Arc::clone(&lag);
+        async move { lag.watch(runtime).await }
+    };
+    tokio::spawn(watch(lag::ACCEPTS));
+    (0..count).for_each(|worker| workers.spawn(worker, watch(lag::of_worker(worker))));
+    lag
 }
 
 /// An upstream as the admin side knows it.

@@ -12,6 +12,7 @@ use sopan_core::lane::{HeldBy as Who, Outlook, Snapshot};
 use sopan_core::policy::Limit as Kept;
 use sopan_engine::event::{Cached as Kind, NO_UPSTREAM};
 use sopan_engine::{Look, Usage};
+use tokio::sync::Semaphore;
 
 use super::metrics::Totals;
 use super::past::Load;
@@ -38,10 +39,7 @@ impl Scene {
             now: Stamp(now).to_string(),
             uptime_s: seconds(self.clock.now().since(self.began)),
             draining: self.drain.has_begun(),
-            connections: Connections {
-                open: (self.max_connections - self.places.available_permits().min(self.max_connections)) as u64,
-                max: self.max_connections as u64,
-            },
+            connections: connections(&self.places, self.max_connections),
             log_lines_lost: log::lines_lost(),
             cache: self.cache.as_ref().map(|cache| store(cache.usage())),
             upstreams: upstreams
@@ -78,6 +76,11 @@ impl Scene {
     }
 }
 
+/// How many of so many places are taken.
+pub(super) fn connections(places: &Semaphore, max: usize) -> Connections {
+    Connections { open: (max - places.available_permits().min(max)) as u64, max: max as u64 }
+}
+
 fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
     let Look { snapshot, outlook, lines } = behind.upstream.look(CLIENTS_MAX);
     let clients = lines.iter().map(|(line, wait)| Client {
@@ -108,7 +111,7 @@ fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
         places: Places { used: snapshot.in_flight, max: outlook.max_in_flight },
         hold: snapshot.hold.map(|left| Hold { ends_in_s: seconds(left), by: held_by(outlook.held_by) }),
         breaker: breaker(&snapshot, &outlook),
-        retry_budget: RetryBudget { left: outlook.retries_left },
+        retry_budget: RetryBudget { left: snapshot.retries_left },
         cache: behind.has_cache.then(|| cached(&totals)),
         exchanges: totals.exchanges,
         attempts: totals.attempts,
@@ -158,7 +161,8 @@ fn allowed_by(limits: &[Kept], fills: &[Fill]) -> Option<f64> {
     limits.iter().zip(fills).filter(stops).map(|(limit, _)| sustained_per_s(limit)).reduce(f64::min)
 }
 
-fn sustained_per_s(limit: &Kept) -> f64 {
+/// What it lets go in the long run.
+pub(super) fn sustained_per_s(limit: &Kept) -> f64 {
     let (count, span) = match limit {
         Kept::Rate(rate) => {
             let (tokens, nanos) = rate.fraction();

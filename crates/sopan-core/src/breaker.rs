@@ -235,14 +235,17 @@ impl Breaker {
         }
     }
 
-    /// The body of an attempt broke off, after its head had counted as a success: that is one failure.
+    /// The body of an attempt broke off, after its head had counted as a success: that is one failure, and of the same attempt.
     ///
     /// It counts while the breaker is still in the state of the permit. The body of a probe comes when its head has
     /// already closed the breaker, so there it counts in the closed state that the probes of that period led to.
     pub fn record_cut(&mut self, permit: Permit, now: Instant) -> Option<Change> {
         let is_present = permit.period == self.period || (permit.is_probe() && permit.period + 1 == self.period);
         match self.phase {
-            Phase::Closed if is_present => self.count(Health::Failure, now),
+            Phase::Closed if is_present && self.policy.on => {
+                self.tally.cut(now);
+                self.trip_in_outage(now)
+            }
             Phase::Closed | Phase::Open { .. } | Phase::HalfOpen { .. } => None,
         }
     }
@@ -277,6 +280,11 @@ impl Breaker {
             Health::Failure => self.tally.failure(now),
             Health::Neither => return None,
         }
+        self.trip_in_outage(now)
+    }
+
+    /// Opens it if what was counted amounts to an outage.
+    fn trip_in_outage(&mut self, now: Instant) -> Option<Change> {
         self.tally.is_outage(&self.policy).then(|| {
             self.trips += 1;
             Change::Tripped { until: self.open(now) }

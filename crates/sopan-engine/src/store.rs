@@ -18,6 +18,7 @@ mod spill;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use sopan_core::cache::Stored;
+use sopan_core::headers::redact_url;
 
 use crate::budget::ByteBudget;
 use crate::coalesce::Flights;
@@ -111,7 +113,7 @@ pub enum CacheError {
 }
 
 /// What is thrown away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purge<'a> {
     /// All answers for one target.
     Url {
@@ -129,6 +131,17 @@ pub enum Purge<'a> {
     },
     /// Everything.
     All,
+}
+
+/// Shows no secret of a query.
+impl fmt::Debug for Purge<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url { upstream, target } => write!(f, "Url({upstream} {})", redact_url(target)),
+            Self::Prefix { upstream, path } => write!(f, "Prefix({upstream} {path})"),
+            Self::All => f.write_str("All"),
+        }
+    }
 }
 
 /// How many answers a purge has thrown away. One that lies in both places counts in both.

@@ -10,14 +10,14 @@ mod show;
 mod steps;
 mod stored;
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::fs::File;
 use std::io::{self, Read};
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, Method, StatusCode};
 use sopan_core::breaker::Health;
-use sopan_core::headers::went_in_a_circle;
+use sopan_core::headers::{Shown, redact_url, went_in_a_circle};
 use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, RetryPolicy};
 use sopan_core::retry::{Backoff, Decision, Dice, Outcome, Situation, Verdict, Wait, Why, decide};
 use sopan_engine::exchange::KEPT_BYTES_MAX;
@@ -27,7 +27,7 @@ use cached::{Cached, Fate};
 use show::seconds;
 
 /// An answer as it is typed.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Answer {
     /// Of the request that it answers.
     pub(crate) method: Method,
@@ -41,6 +41,22 @@ pub(crate) struct Answer {
     pub(crate) received: SystemTime,
     /// The size of its body, if that is known.
     pub(crate) body: Option<u64>,
+}
+
+/// Shows no secret.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, target, request, status, headers, received, body } = self;
+        f.debug_struct("Answer")
+            .field("method", method)
+            .field("target", &redact_url(target))
+            .field("request", &Shown(request))
+            .field("status", status)
+            .field("headers", &Shown(headers))
+            .field("received", received)
+            .field("body", body)
+            .finish()
+    }
 }
 
 /// By which it is judged.

@@ -86,6 +86,13 @@ impl Tally {
         self.failures += 1;
     }
 
+    /// An attempt failed that was counted as a success, so there is a failure more and no attempt.
+    pub(super) fn cut(&mut self, now: Instant) {
+        self.in_a_row.add(now);
+        self.slot(now).failures.add(now);
+        self.failures += 1;
+    }
+
     /// Whether what was counted is an outage by this policy: enough failures in a row or a large enough share, spanning
     /// long enough.
     pub(super) fn is_outage(&self, policy: &BreakerPolicy) -> bool {

@@ -283,6 +283,18 @@ fn a_body_cut_after_its_head_is_one_failure() {
 }
 
 #[test]
+fn a_body_that_is_cut_makes_a_failure_of_its_attempt() {
+    let mut breaker = Breaker::new(BreakerPolicy::default());
+    // One good answer for every five of them: the share of failures is five sixths, and not five elevenths.
+    let tripped = (0..120).map(|n| n * 100).find(|&now| {
+        let permit = breaker.permit(at(now)).expect("closed");
+        assert_eq!(breaker.record(permit, Success, at(now)), None);
+        now % 600 != 0 && breaker.record_cut(permit, at(now + 50)).is_some()
+    });
+    assert_eq!(tripped, Some(5100), "the first was cut at 150");
+}
+
+#[test]
 fn the_body_of_a_probe_counts_in_the_closed_state_it_led_to() {
     let mut breaker = tripped(1);
     let probe = breaker.permit(at(2000)).expect("a probe");

@@ -149,7 +149,7 @@ impl fmt::Debug for Key {
 }
 
 /// Which keys a purge is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) enum Scope {
     /// Those of an upstream for this target, wherever that leads.
     Url { upstream: String, target: String },
@@ -157,6 +157,17 @@ pub(super) enum Scope {
     Below { upstream: String, path: String },
     /// All.
     All,
+}
+
+/// Shows no secret of a query.
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url { upstream, target } => write!(f, "Url({upstream} {})", redact_url(target)),
+            Self::Below { upstream, path } => write!(f, "Below({upstream} {path})"),
+            Self::All => f.write_str("All"),
+        }
+    }
 }
 
 impl Scope {
@@ -248,5 +259,7 @@ mod tests {
     #[test]
     fn a_key_shows_no_secret_of_its_target() {
         assert_eq!(format!("{:?}", key("shop", "/v1?key=abc")), "Key(shop /v1?key=…)");
+        let scope = Scope::Url { upstream: "shop".to_owned(), target: "/v1?key=abc".to_owned() };
+        assert_eq!(format!("{scope:?}"), "Url(shop /v1?key=…)");
     }
 }

@@ -27,6 +27,7 @@ use sopan_engine::refusal::REASONS;
 use sopan_engine::{Cache, Upstream};
 
 use crate::log::AccessLog;
+use crate::traces::{Counts, Traces};
 use crate::version;
 use clients::ByClient;
 use family::{ByUpstream, Counters};
@@ -46,6 +47,7 @@ pub(crate) struct Metrics {
     lanes: Lanes,
     cache: store::Watched,
     program: program::Watched,
+    traces: Counts,
 }
 
 impl Metrics {
@@ -74,12 +76,17 @@ impl Metrics {
         let all: Vec<_> = upstreams.iter().chain([&none]).map(Arc::clone).collect();
         register(registry, &upstreams, &all);
         clients.register(registry);
+        let traces = Counts::default();
+        let help = "Spans of traces that were delivered";
+        registry.register("trace_spans_sent", help, traces.sent.clone());
+        let help = "Spans of traces that found no room, or nobody who took them";
+        registry.register("trace_spans_lost", help, traces.lost.clone());
         registry.register_collector(Box::new(observed::Shown::new(&upstreams)));
         registry.register_collector(Box::new(lanes.clone()));
         let cache = store::Watched::default();
         registry.register_collector(Box::new(cache.clone()));
         registry.register_collector(Box::new(program.clone()));
-        Arc::new(Self { registry: whole, upstreams, none, lanes, cache, program })
+        Arc::new(Self { registry: whole, upstreams, none, lanes, cache, program, traces })
     }
 
     /// Who counts what becomes of exchanges with the upstream of this number.
@@ -90,6 +97,18 @@ impl Metrics {
     /// Who counts what goes to no upstream.
     pub(crate) fn none(&self) -> Arc<dyn Observer> {
         Arc::clone(&self.none) as _
+    }
+
+    /// What is counted of traces.
+    pub(crate) fn of_traces(&self) -> Counts {
+        self.traces.clone()
+    }
+
+    /// Has exchanges that are recorded told there; once only.
+    pub(crate) fn trace_to(&self, traces: &Traces) {
+        for tally in self.upstreams.iter().chain([&self.none]) {
+            tally.trace_to(traces);
+        }
     }
 
     /// Shows from now on what the upstream of this number is like, as long as it lives; once only.

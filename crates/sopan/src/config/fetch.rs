@@ -1,10 +1,12 @@
 //! Settings of one polite GET.
 
+use std::fmt;
+
 use http::header::{
     ACCEPT, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
-use sopan_core::headers::redact_url;
+use sopan_core::headers::{Shown, redact_url};
 use sopan_engine::{Settings, Target};
 
 use super::flags::Typed;
@@ -16,7 +18,7 @@ use super::{Format, Wrong};
 use crate::cli;
 
 /// What `sopan fetch` does.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Fetch {
     pub(crate) upstream: Settings,
     /// Path and query of the request, byte for byte as they were typed.
@@ -27,6 +29,20 @@ pub(crate) struct Fetch {
     /// The longest body that is taken.
     pub(crate) body_bytes_max: u64,
     pub(crate) log: Format,
+}
+
+/// Shows no secret of the path.
+impl fmt::Debug for Fetch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { upstream, path: _, headers, shown, body_bytes_max, log } = self;
+        f.debug_struct("Fetch")
+            .field("upstream", upstream)
+            .field("shown", shown)
+            .field("headers", &Shown(headers))
+            .field("body_bytes_max", body_bytes_max)
+            .field("log", log)
+            .finish()
+    }
 }
 
 /// What was typed, checked.

@@ -1,5 +1,7 @@
 //! Who said what: values as they were written, from the command line or a part of a settings file.
 
+use std::fmt;
+
 use super::draft::Drafts;
 use super::file::PROBLEMS_MAX;
 use super::problem::{Place, Problem};
@@ -39,13 +41,20 @@ pub(crate) struct Value {
 }
 
 /// A single text.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Item {
     /// As it counts.
     pub(crate) text: String,
     /// As it was written, where that is something else: it stands for a variable or a file, and the text is not shown.
     pub(crate) written: Option<String>,
     pub(crate) place: Place,
+}
+
+/// Not its text, which may be a secret, or hold one.
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item").field("written", &self.written).field("place", &self.place).finish_non_exhaustive()
+    }
 }
 
 impl Item {

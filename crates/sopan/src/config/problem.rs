@@ -127,10 +127,17 @@ fn cut(text: &str) -> String {
 }
 
 /// The text of a settings file, and where it is.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Source {
     pub(crate) path: String,
     pub(crate) text: String,
+}
+
+/// Not the text, in which there may be secrets.
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({}, {} bytes)", self.path, self.text.len())
+    }
 }
 
 impl Source {

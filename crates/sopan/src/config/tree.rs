@@ -8,6 +8,7 @@ mod toml;
 mod words;
 mod yaml;
 
+use std::fmt;
 use std::ops::Range;
 
 use super::problem::Source;
@@ -20,13 +21,25 @@ pub(crate) struct Node {
 }
 
 /// What stands there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     /// Nothing, `~` or `null`.
     Nothing,
     Text(String),
     List(Vec<Node>),
     Map(Vec<(Key, Node)>),
+}
+
+/// Not the texts, which may be secrets.
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("Nothing"),
+            Self::Text(text) => write!(f, "Text({} bytes)", text.len()),
+            Self::List(items) => f.debug_list().entries(items).finish(),
+            Self::Map(entries) => f.debug_map().entries(entries.iter().map(|(key, node)| (&key.text, node))).finish(),
+        }
+    }
 }
 
 /// A key, and where it stands.

@@ -30,7 +30,7 @@ impl AccessLog {
 }
 
 /// An exchange that has ended, with nothing that hangs on its connection.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Access {
     at: SystemTime,
     upstream: Arc<str>,
@@ -49,6 +49,20 @@ pub(super) struct Access {
     total: Duration,
     bytes: u64,
     whole: bool,
+}
+
+/// Shows no secret of the target.
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, upstream, method, target, status, .. } = self;
+        f.debug_struct("Access")
+            .field("at", at)
+            .field("upstream", upstream)
+            .field("method", method)
+            .field("target", &redact_url(target))
+            .field("status", status)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Access {

@@ -15,7 +15,7 @@ use sopan_core::lane::Snapshot;
 use sopan_core::policy::{LanePolicy, Limit};
 use sopan_engine::Upstream;
 
-use crate::admin::gather::allowed_per_s;
+use crate::admin::gather::sustained_per_s;
 
 /// An upstream as it is shown, once it is watched.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Bound {
 impl Bounds {
     /// Those of a policy; its `limits` rates before quotas, the order in which a lane tells how full they are.
     pub(crate) fn new<'l>(policy: &LanePolicy, limits: impl IntoIterator<Item = &'l Limit>) -> Self {
-        let bound = |limit: &Limit| Bound { limit: limit.to_string(), per_second: allowed_per_s(limit) };
+        let bound = |limit: &Limit| Bound { limit: limit.to_string(), per_second: sustained_per_s(limit) };
         Self {
             limits: limits.into_iter().map(bound).collect(),
             waiting_max: policy.waiting_max,

@@ -155,6 +155,7 @@ mod tests {
             whole: true,
             steps: &[],
             steps_left_out: 0,
+            trace: None,
         });
     }
 

@@ -2,7 +2,7 @@
 //! and no look-up. How it is shown is the parent's business.
 
 use std::array;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
 use prometheus_client::metrics::counter::Counter;
@@ -16,6 +16,7 @@ use sopan_engine::refusal::REASONS;
 use super::clients::ByClient;
 use super::observed::WouldBe;
 use crate::log::AccessLog;
+use crate::traces::Traces;
 
 /// What is counted of one upstream; also writes its access log, since both are told the same.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ pub(in crate::admin) struct Tally {
     /// What is counted of clients, wherever their requests go.
     clients: Arc<ByClient>,
     access_log: Option<AccessLog>,
+    traces: OnceLock<Traces>,
 }
 
 /// How attempts end; where in the list is told by [`attempt`].
@@ -98,7 +100,14 @@ impl Tally {
             would_be: WouldBe::default(),
             clients,
             access_log,
+            traces: OnceLock::new(),
         }
+    }
+
+    /// Has exchanges that are recorded told there; once only.
+    pub(super) fn trace_to(&self, traces: &Traces) {
+        let first = self.traces.set(traces.clone()).is_ok();
+        debug_assert!(first, "traces go to one place");
     }
 }
 
@@ -137,6 +146,11 @@ impl Observer for Tally {
         let client = self.clients.ended(event);
         if let Some(log) = &self.access_log {
             log.tell(&self.upstream, client, event);
+        }
+        if event.trace.is_some()
+            && let Some(traces) = self.traces.get()
+        {
+            traces.tell(&self.upstream, event);
         }
     }
 }

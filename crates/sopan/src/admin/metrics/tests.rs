@@ -41,6 +41,7 @@ pub(in crate::admin) fn event(status: u16) -> Event<'static> {
         whole: true,
         steps: &[],
         steps_left_out: 0,
+        trace: None,
     }
 }
 

@@ -40,7 +40,12 @@ impl Resolved {
         let key = if env.is_some() { "env" } else { "file" };
         match made(&upstream.credential) {
             Ok(credential) => upstream.settings.credential = Some(credential),
-            Err(why) => problems.push(self.error(&[key], self.as_written(&["file"], why))),
+            Err(why) => {
+                let problem = self.error(&[key], self.as_written(&["file"], why));
+                let is_key = env.as_deref().is_some_and(may_be_key);
+                let place = self.said(key).unwrap_or(Place::Default);
+                problems.push(if is_key { problem.hiding(&place) } else { problem });
+            }
         }
         if upstream.target.as_ref().is_some_and(|target| !target.is_confidential()) {
             let why = "it goes to the API over plain http, and whoever is on the way can read it; write https:// in the URL, \
@@ -53,6 +58,11 @@ impl Resolved {
     fn beside(&self, problem: Problem, key: &str) -> Problem {
         problem.also(&self.said(key).unwrap_or(Place::Default), "it is here")
     }
+}
+
+/// Whether that may be a key which somebody wrote in place of the name of a variable that holds it: `sk_live_…` could be one.
+fn may_be_key(name: &str) -> bool {
+    std::env::var_os(name).is_none() && name.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
 /// The credential, or why there is none; what it is, is not said.
@@ -74,7 +84,15 @@ fn made(draft: &CredentialDraft) -> Result<Credential, String> {
         (Some(name), _) => {
             use std::os::unix::ffi::OsStrExt as _;
             let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else {
-                return Err(format!("the variable {name} is not set, or empty; set it to the API's key"));
+                let why = "set it to the API's key";
+                return Err(match may_be_key(name) {
+                    false => format!("the variable {name} is not set, or empty; {why}"),
+                    true => {
+                        format!(
+                            "there is no such variable, or it is empty; {why}, and write its name here, not what it holds"
+                        )
+                    }
+                });
             };
             Credential::new(place, value.as_bytes())
                 .map_err(|error| format!("the variable {name}: {error}; set it anew"))

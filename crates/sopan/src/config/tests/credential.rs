@@ -46,6 +46,7 @@ fn what_is_wrong_with_it_is_told_without_it() {
     for (flags, said) in [
         (&["--credential-env", "sk-s3cret"][..], "--credential-env: it is not the name of a variable; write letters, digits and _, as in API_KEY, and not what it holds".to_owned()),
         (&["--credential-env", "SOPAN_NO_SUCH"], "--credential-env: the variable SOPAN_NO_SUCH is not set, or empty; set it to the API's key".to_owned()),
+        (&["--credential-env", "sk_s3cret"], "--credential-env: there is no such variable, or it is empty; set it to the API's key, and write its name here, not what it holds".to_owned()),
         (&["--credential-file", "/no/such"], format!("--credential-file: /no/such cannot be read: No such file or directory (os error 2); {write}")),
         (&["--credential-file", "/dev/zero"], format!("--credential-file: /dev/zero cannot be read: it is no plain file, so it cannot be read again; {write}")),
         (&["--credential-file", &empty], format!("--credential-file: {empty}: it is empty; {write}")),

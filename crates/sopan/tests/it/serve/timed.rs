@@ -4,6 +4,7 @@
 mod cache;
 mod hold;
 mod leaving;
+mod outage;
 mod pacing;
 mod restart;
 mod retry;

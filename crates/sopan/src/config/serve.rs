@@ -22,7 +22,7 @@ use super::problem::{Place, Problem, Warned, Wrong};
 use super::read::show_size;
 use super::resolve::{Resolved, Taken, is_of_upstream};
 use super::route::Route;
-use super::setting::Section;
+use super::setting::{Section, Setting};
 use super::traces::Traces;
 use crate::admin::Token;
 
@@ -197,7 +197,8 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     let table = Layer::table();
     of_one(&flags, parts.len(), &mut wrong.problems);
     let layers = |own| [Some(&flags), own, defaults, Some(&table)].into_iter().flatten().collect::<Vec<_>>();
-    let program = Resolved::of(&layers(top), |setting| !is_of_upstream(setting));
+    let of_program = |setting: &Setting| matches!(setting.section, Section::Program | Section::Traces);
+    let program = Resolved::of(&layers(top), of_program);
     let mut served = Vec::new();
     let mut upstreams = Vec::new();
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What it costs to be watched: how long a scrape of /metrics takes at half load, and processor time with and without a scraper.
+"""What a scraper costs: how long a scrape of /metrics takes at half load, and processor time with and without a scraper.
 
 Half load is wrk with pauses, at about half of what the same proxy answers at most. Processor time per request is compared between
 a proxy with an admin port that is scraped each second and one without an admin port, which keeps no recent exchanges and looks at

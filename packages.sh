@@ -58,6 +58,7 @@ static() {
     mkdir -p "$scratch/$name"
     strip -o "$scratch/$name/sopan" "$built"
     cp README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$scratch/$name"
+    cp crates/sopan/src/admin/dashboard/vendor/LICENSE "$scratch/$name/LICENSE-uPlot"
     tar -C "$scratch" -czf "dist/$name.tar.gz" "$name"
     # A root without any library shows what it needs.
     if [[ $(id -u) == 0 ]]; then

@@ -14,6 +14,7 @@ needs=(
     'ensurepip:python3-venv:the recipes in Python'
     'node:nodejs:the recipe in JavaScript'
     'man:man-db:tests of the manual pages'
+    'chromium:chromium:tests of the dashboard'
 )
 
 # A program, or the module without which Python makes no environment.

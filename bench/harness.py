@@ -199,8 +199,8 @@ backend up
     return ["haproxy", "-db", "-f", str(conf)]
 
 
-def sopan(port, upstream, *flags, scheme="http"):
-    return [SOPAN, "serve", "--listen", f"127.0.0.1:{port}", "--admin", "off", "--upstream", f"{scheme}://127.0.0.1:{upstream}", *flags]
+def sopan(port, upstream, *flags, scheme="http", admin=None):
+    return [SOPAN, "serve", "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}" if admin else "off", "--upstream", f"{scheme}://127.0.0.1:{upstream}", *flags]
 
 
 def wrk(port, path, connections, seconds, script=None):

@@ -132,6 +132,8 @@ pub struct Breaker {
     period: u64,
     /// Counts the probes of all periods.
     probes: u64,
+    /// Counts the outages that it found: from closed to open.
+    trips: u64,
     /// What was counted since it closed.
     tally: Tally,
 }
@@ -154,7 +156,7 @@ impl Breaker {
     pub fn new(policy: BreakerPolicy) -> Self {
         debug_assert!(policy.validate().is_ok(), "policies are validated before they are used: {policy:?}");
         let tally = Tally::new(policy.window);
-        Self { policy, phase: Phase::Closed, period: 0, probes: 0, tally }
+        Self { policy, phase: Phase::Closed, period: 0, probes: 0, trips: 0, tally }
     }
 
     /// A breaker that was open when the process ended, and is until `until`; then it is half-open.
@@ -172,6 +174,11 @@ impl Breaker {
     /// Whether it ever trips.
     pub fn is_on(&self) -> bool {
         self.policy.on
+    }
+
+    /// How often it has tripped. A probe that fails opens it again, and is no other trip.
+    pub fn trips(&self) -> u64 {
+        self.trips
     }
 
     /// Somebody says that the upstream is not to be asked for a while, whatever it would answer.
@@ -278,7 +285,10 @@ impl Breaker {
 
     /// Opens it if what was counted amounts to an outage.
     fn trip_in_outage(&mut self, now: Instant) -> Option<Change> {
-        self.tally.is_outage(&self.policy).then(|| Change::Tripped { until: self.open(now) })
+        self.tally.is_outage(&self.policy).then(|| {
+            self.trips += 1;
+            Change::Tripped { until: self.open(now) }
+        })
     }
 
     /// What follows from the outcome of a probe.

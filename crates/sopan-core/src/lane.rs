@@ -107,6 +107,10 @@ pub struct Snapshot {
     pub holds: u64,
     /// The breaker's state.
     pub breaker: State,
+    /// How often it has tripped.
+    pub trips: u64,
+    /// Retries that the traffic affords; none where any number can be.
+    pub retries_left: Option<u64>,
     /// How full each limit is, rates before quotas.
     pub fills: Vec<Fill>,
 }
@@ -448,7 +452,7 @@ impl Lane {
     }
 
     /// What it looks like at `now`.
-    pub fn snapshot(&self, now: Instant) -> Snapshot {
+    pub fn snapshot(&mut self, now: Instant) -> Snapshot {
         Snapshot {
             waiting: self.queue.len(),
             waiting_bytes: self.queue.bytes(),
@@ -456,6 +460,8 @@ impl Lane {
             hold: self.hold.map(|end| end.until(now)).filter(|left| !left.is_zero()),
             holds: self.holds,
             breaker: self.breaker.state(now),
+            trips: self.breaker.trips(),
+            retries_left: self.budget.left(now),
             fills: self.bucket.fills(now).collect(),
         }
     }

@@ -21,6 +21,7 @@
 //! | [`headers`] | which fields belong to one hop, which tell of it, where do they lead, and which may not be shown? |
 //! | [`safety`] | is this request meant for us, and by somebody who may? |
 //! | [`access`] | whose is a request, and may it ask that? |
+//! | [`trace`] | which trace does a request belong to, and what is the next one told of it? |
 //! | [`spelling`] | how far is one word from another? |
 //! | [`decimal`] | how is a number written? |
 
@@ -41,3 +42,4 @@ pub mod retry;
 pub mod safety;
 pub mod spelling;
 pub mod time;
+pub mod trace;

@@ -11,6 +11,7 @@ use sopan_core::headers::redact_url;
 use sopan_core::queue::ClientId;
 use sopan_core::retry::{Outcome, Verdict};
 use sopan_core::time::Instant;
+use sopan_core::trace::Trace;
 
 use crate::refusal::Refusal;
 pub use step::{Awaited, STEPS_MAX, Step, What};
@@ -55,6 +56,8 @@ pub struct Event<'a> {
     pub steps: &'a [Step],
     /// How many steps more there were than are told.
     pub steps_left_out: u32,
+    /// What it is in a trace, where that is recorded.
+    pub trace: Option<&'a Trace>,
 }
 
 /// What would have become of an exchange if its upstream were not only observed.
@@ -150,7 +153,7 @@ impl fmt::Debug for Event<'_> {
         let Self {
             client, method, uri, status, refused, observed, cache, cache_detail, wait, attempts, upstream, ..
         } = self;
-        let Self { total, bytes, whole, steps, steps_left_out, .. } = self;
+        let Self { total, bytes, whole, steps, steps_left_out, trace, .. } = self;
         f.debug_struct("Event")
             .field("client", client)
             .field("method", method)
@@ -168,6 +171,7 @@ impl fmt::Debug for Event<'_> {
             .field("whole", whole)
             .field("steps", steps)
             .field("steps_left_out", steps_left_out)
+            .field("trace", trace)
             .finish()
     }
 }

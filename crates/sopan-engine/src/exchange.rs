@@ -27,6 +27,7 @@ mod nowhere;
 mod observe;
 mod send;
 pub(crate) mod story;
+mod traced;
 mod trail;
 mod tunnel;
 mod turn;
@@ -150,6 +151,13 @@ struct Failed {
     reason: String,
 }
 
+impl Failed {
+    /// What came of it in words, also where that goes without saying.
+    fn words(self) -> String {
+        if self.reason.is_empty() { self.outcome.to_string() } else { self.reason }
+    }
+}
+
 /// What came of one attempt. In boxes, as in [`Onward`].
 enum Attempt {
     /// There is an answer, on the connection of the turn.
@@ -206,9 +214,11 @@ impl<'a> Exchange<'a> {
         let (mut parts, source) = request.into_parts();
         let arrived = upstream.clock.now();
         let upgrade = offered_upgrade(&parts.headers).filter(|_| parts.version == Version::HTTP_11);
+        let mut story = Story::new(arrived);
         let crossing = hop.map(|hop| Box::new(Crossing::new(hop, &mut parts)));
         // Fields of the hop go first, so that nothing below is read from a field that its sender declared to be one.
         let mut named_by_connection = strip_hop_by_hop(&mut parts.headers);
+        story.join_trace(upstream.sampler, &mut parts.headers, &upstream.jitter);
         // What the upstream will not see has no say either, in whose an answer is.
         if let Some(credential) = &upstream.credential {
             credential.take_off_own(&mut parts.headers);
@@ -232,7 +242,7 @@ impl<'a> Exchange<'a> {
             crossing,
             arrival: 0,
             deadline: upstream.retry.total_timeout.map(|total| arrived.after(total)),
-            story: Story::new(arrived),
+            story,
             turn: None,
             conn: None,
             response: None,
@@ -370,7 +380,7 @@ impl<'a> Exchange<'a> {
     fn decide(&mut self, failed: Failed) -> Verdict {
         let outcome = failed.outcome;
         self.upstream.observer.attempted(Attempted::Ended(&outcome));
-        self.story.came_to(&outcome, &failed.reason, self.upstream.clock);
+        self.story.came_to(&failed, self.upstream.clock);
         let decision = if is_good(&outcome) {
             Decision { verdict: Verdict::Done, hold: None }
         } else {
@@ -394,9 +404,9 @@ impl<'a> Exchange<'a> {
         let says_when = self.response.as_ref().is_some_and(|response| response.headers().contains_key(RETRY_AFTER));
         let is_hopeless = failed.failure.is_some_and(Failure::is_lasting)
             || self.response.as_ref().is_some_and(|response| went_in_a_circle(response.headers()));
-        let reason = if failed.reason.is_empty() { outcome.to_string() } else { failed.reason };
+        let (failure, reason) = (failed.failure, failed.words());
         let past = self.past();
-        (past.last, past.hold, past.says_when) = (Some(Failed { reason, ..failed }), decision.hold, says_when);
+        (past.last, past.hold, past.says_when) = (Some(Failed { outcome, failure, reason }), decision.hold, says_when);
         let verdict = match decision.verdict {
             Verdict::Again(_) if is_hopeless => Verdict::GiveUp(Why::Hopeless),
             // It is paid for when it is sent; what cannot be afforded now need not wait for that.

@@ -15,6 +15,7 @@ use sopan_core::lane::{Lane, NoBreaker, Outlook, Snapshot};
 use sopan_core::policy::{BreakerPolicy, CachePolicy, LanePolicy, PolicyError, RetryPolicy};
 use sopan_core::queue::{ClientId, LineOf};
 use sopan_core::retry::Budget;
+use sopan_core::trace::Sampler;
 use tokio::sync::Semaphore;
 
 use crate::body::Bounds;
@@ -151,6 +152,8 @@ pub struct Surroundings {
     pub state: Option<StateHandle>,
     /// Where its answers are stored; none means nowhere.
     pub cache: Option<Arc<Cache>>,
+    /// Which of its exchanges are recorded in traces; none means that what requests say of those is passed on as it comes.
+    pub sampler: Option<Sampler>,
 }
 
 impl Default for Surroundings {
@@ -162,6 +165,7 @@ impl Default for Surroundings {
             dial: None,
             state: None,
             cache: None,
+            sampler: None,
         }
     }
 }
@@ -201,6 +205,7 @@ pub struct Upstream {
     pub(crate) clock: Clock,
     pub(crate) jitter: Jitter,
     pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) sampler: Option<Sampler>,
     pub(crate) bounds: Bounds,
     pub(crate) refusals: Seldom,
     pub(crate) mount: Box<str>,
@@ -262,7 +267,7 @@ impl Upstream {
             cache: policy,
             ..
         } = settings;
-        let Surroundings { clock, jitter, observer, dial, state, cache } = around;
+        let Surroundings { clock, jitter, observer, dial, state, cache, sampler } = around;
         let cache = match (cache, policy) {
             (Some(store), Some(policy)) if policy.on => {
                 // What one account may see is for all only as long as all use that account.
@@ -312,6 +317,7 @@ impl Upstream {
             clock,
             jitter,
             observer,
+            sampler,
             bounds,
             refusals: Seldom::default(),
             mount: mount.into(),

@@ -20,6 +20,7 @@ mod io;
 mod json;
 mod limits;
 mod log;
+pub mod open_metrics;
 mod orders;
 mod reply;
 pub mod script;

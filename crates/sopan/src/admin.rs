@@ -7,12 +7,17 @@
 //! | [`state`], [`gather`] | what goes on, and how is it found out? |
 //! | [`recent`] | what happened last? |
 //! | [`metrics`] | what is counted? |
+//! | [`live`], [`past`] | what goes on, as it goes, and what was a little before? |
+//! | [`dashboard`] | what does it look like? |
 //! | [`problem`] | what is said instead? |
 
 mod api;
+mod dashboard;
 mod gate;
 mod gather;
+mod live;
 mod metrics;
+mod past;
 mod problem;
 mod recent;
 pub(crate) mod state;
@@ -25,8 +30,8 @@ use std::time::{Duration, SystemTime};
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
@@ -34,6 +39,7 @@ use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use sopan_core::policy::Limit;
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
@@ -43,19 +49,22 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 pub(crate) use gate::Gate;
-pub(crate) use metrics::Metrics;
+use live::{Leash, Live, READERS_MAX};
+pub(crate) use metrics::{Bounds, Metrics, Program};
 pub(crate) use recent::Recent;
 pub(crate) use token::Token;
 
 use crate::config::Route;
 use crate::serve::{Clients, Drain, Routes};
 
-/// A scraper or two, and somebody who looks.
+/// A scraper or two, and somebody who looks. Those who read all the time are counted apart.
 const CONNECTIONS_MAX: usize = 64;
-/// How long a connection may take in all.
+/// How long a connection may take in all, but for those who read all the time.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// When no connection can be accepted (out of file descriptors, say), the next attempt comes after this.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// What is on its way to one who reads slowly, here and in the kernel each: what is told all the time should not be old.
+const UNREAD_BYTES_MAX: usize = 64 * 1024;
 /// The longest body of a request; the longest that makes sense has a URL in it.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
@@ -93,15 +102,17 @@ pub(crate) struct Behind {
 
 /// Serves until `stop` is ready, and then ends at once: whoever scrapes comes again.
 pub(crate) async fn serve(listener: TcpListener, scene: Arc<Scene>, stop: impl Future<Output = ()>) {
-    let router = router(&scene);
-    let mut stop = pin!(stop);
+    let live = Arc::<Live>::default();
+    let router = router(&scene, &live);
+    let (mut stop, mut telling) = (pin!(stop), pin!(live.run(&scene)));
     // Not `axum::serve`, which bounds neither connections nor how long they take, and leaves them behind.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             () = &mut stop => return,
+            never = &mut telling => match never {},
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX + READERS_MAX => match accepted {
                 Ok((socket, peer)) => drop(connections.spawn(serve_socket(socket, peer, router.clone()))),
                 Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
             },
@@ -109,13 +120,14 @@ pub(crate) async fn serve(listener: TcpListener, scene: Arc<Scene>, stop: impl F
     }
 }
 
-fn router(scene: &Arc<Scene>) -> Router {
-    let routes = api::routes().into_iter();
+fn router(scene: &Arc<Scene>, live: &Arc<Live>) -> Router {
+    let routes = api::routes().into_iter().chain(dashboard::routes());
     let router = routes.fold(Router::new(), |router, (path, methods)| router.route(path, methods));
     router
         .fallback(api::not_there)
         .method_not_allowed_fallback(api::not_so)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(Extension(Arc::clone(live)))
         .layer(from_fn_with_state(Arc::clone(scene), guard))
         .with_state(Arc::clone(scene))
 }
@@ -123,11 +135,16 @@ fn router(scene: &Arc<Scene>) -> Router {
 /// Lets in whoever may ask, and has no answer be kept, framed, or taken for what it is not.
 async fn guard(State(scene): State<Arc<Scene>>, request: axum::extract::Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
+    let is_by_script = parts.headers.get("sec-fetch-dest").is_some_and(|dest| dest == "empty");
     let mut response = match scene.gate.admit(&parts) {
         Ok(()) => next.run(axum::extract::Request::from_parts(parts, body)).await,
         Err(problem) => problem.into_response(),
     };
     let fields = response.headers_mut();
+    if is_by_script && fields.contains_key(WWW_AUTHENTICATE) {
+        // The page asks for the secret itself; the browser would ask too, and first.
+        fields.insert(WWW_AUTHENTICATE, HeaderValue::from_static(problem::BEARER));
+    }
     for (name, value) in ALWAYS {
         // A page knows better what it needs.
         fields.entry(name).or_insert(HeaderValue::from_static(value));
@@ -146,11 +163,17 @@ const ALWAYS: [(HeaderName, &str); 6] = [
 
 async fn serve_socket(socket: TcpStream, peer: SocketAddr, router: Router) {
     let mut http = http1::Builder::new();
-    http.keep_alive(false);
-    let router = router.layer(Extension(api::Peer(peer)));
+    http.keep_alive(false).max_buf_size(UNREAD_BYTES_MAX);
+    // One that is refused has another size, and works.
+    let _ = set_socket_send_buffer_size(&socket, UNREAD_BYTES_MAX);
+    let leash = Arc::<Leash>::default();
+    let router = router.layer(Extension(api::Peer(peer))).layer(Extension(Arc::clone(&leash)));
     // A connection that breaks is the scraper's business; one that does not read its answer would keep others out.
     let served = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(router));
-    let _ = tokio::time::timeout(CONNECTION_TIME_MAX, served).await;
+    tokio::select! {
+        _ = served => {}
+        () = leash.ends() => {}
+    }
 }
 
 #[cfg(test)]

@@ -82,6 +82,12 @@ fn in_force(resolved: &Resolved) -> Vec<&(Origin, Value)> {
     };
     let is_off = |of: Section| {
         let mut values = resolved.values.iter().map(|(_, value)| value);
+        // Nothing else of it matters then.
+        if of == Section::Traces
+            && !values.clone().any(|value| (value.setting.section, value.setting.key) == (of, "otlp"))
+        {
+            return true;
+        }
         values.any(|value| Some(value.setting.key) == of.key() && value.shown() == "off")
     };
     let mut values: Vec<_> = resolved.values.iter().collect();

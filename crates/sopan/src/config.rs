@@ -24,6 +24,7 @@ mod schema;
 mod serve;
 mod setting;
 mod table;
+mod traces;
 mod tree;
 mod watch;
 
@@ -42,6 +43,7 @@ pub(crate) use schema::schema;
 pub(crate) use serve::{Client, ClientBy, Clients, Loaded, Serve, Served, Store, load, serve, settled};
 pub(crate) use setting::{Kind, Rank, Section, Setting};
 pub(crate) use table::{GROUPS, settings};
+pub(crate) use traces::Traces;
 pub(crate) use watch::{AdminPort, Watch, watch};
 
 /// How lines of the log, and what is told on standard output, are written.

@@ -6,6 +6,7 @@
 //! | `config` | what does it mean, and is it allowed? |
 //! | `check` | is a settings file right, and what does it say? |
 //! | `serve` | who connects, and what becomes of their requests? |
+//! | `sockets` | what is listened on already? |
 //! | `admin` | what is going on? |
 //! | `ask` | what does a sopan that runs say of itself? |
 //! | `status`, `top` | how is that shown, once and all the time? |
@@ -16,6 +17,7 @@
 //! | `demo` | what is sopan good for? |
 //! | `man` | what does a manual say, and a shell need to know? |
 //! | `log` | how is it told? |
+//! | `traces` | what became of single requests, for whoever draws that? |
 //! | `version` | which sopan is this? |
 //!
 //! The program itself is a line around [`run`], which other code can start in process too, as the fuzz targets do.
@@ -33,8 +35,10 @@ mod keys;
 mod log;
 mod man;
 mod serve;
+mod sockets;
 mod status;
 mod top;
+mod traces;
 mod version;
 
 use std::ffi::OsString;
@@ -87,7 +91,9 @@ fn demo(typed: &cli::Demo) -> Result<(), u8> {
 
 /// Answers with an exit code where it does not succeed. The proxy fails only before it has started.
 fn serve(typed: &cli::Serve) -> Result<(), u8> {
-    let loaded = config::load(typed.config.as_deref(), &typed.settings);
+    let sockets = told(sockets::take())?;
+    let handed = told(sockets.addresses().map_err(anyhow::Error::from))?;
+    let loaded = config::load(typed.config.as_deref(), &typed.settings.listening(&handed));
     let in_force = check::in_force_of(typed.config.as_deref(), &loaded);
     let settings = config::settled(loaded).map_err(|wrong| refuse(&wrong))?;
     let format = settings.log;
@@ -99,7 +105,7 @@ fn serve(typed: &cli::Serve) -> Result<(), u8> {
     let access_log = settings.access_log.then(|| log.access());
     let clients = settings.clients.iter().flat_map(|clients| &clients.clients).map(|client| client.name.clone());
     let metrics = admin::Metrics::with_clients(names().map(str::to_owned), clients, access_log);
-    serve::run(settings, in_force, metrics).map_err(|error| complain(format, &error, WRONG_SETTINGS))
+    serve::run(settings, in_force, metrics, sockets).map_err(|error| complain(format, &error, WRONG_SETTINGS))
 }
 
 /// Tells what is wrong on standard error, and what is in force on standard output.
@@ -165,7 +171,7 @@ fn fake(typed: &cli::FakeApi) -> Result<(), u8> {
 }
 
 /// What went wrong in a command without a log.
-fn told(done: anyhow::Result<()>) -> Result<(), u8> {
+fn told<T>(done: anyhow::Result<T>) -> Result<T, u8> {
     done.map_err(|error| complain(config::Format::Text, &error, WRONG_SETTINGS))
 }
 

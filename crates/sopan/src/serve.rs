@@ -14,6 +14,8 @@ mod gate;
 mod in_force;
 mod inbox;
 mod io;
+mod lag;
+mod manager;
 mod phase;
 mod route;
 mod tunnel;
@@ -38,6 +40,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::log::Counted;
+use crate::sockets::Sockets;
+use crate::traces::Traces;
 use crate::{admin, config, version};
 pub(crate) use client::Clients;
 pub(crate) use client::number_of;
@@ -46,7 +50,9 @@ pub(crate) use client::of_key;
 use connection::Door;
 pub(crate) use drain::Drain;
 use drain::Signals;
-use in_force::{InForce, in_order, limits_of};
+use in_force::{InForce, in_order};
+pub(crate) use lag::Lag;
+use manager::Manager;
 pub(crate) use route::Routes;
 use workers::Workers;
 
@@ -55,14 +61,31 @@ const BACKLOG: u32 = 4096;
 /// When no connection can be accepted, the next attempt comes after this.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// Runs the proxy until it is told to end, and has drained. `told` is what the admin side says of the settings.
+/// Whoever started it.
+struct Parent {
+    /// Says when to end.
+    signals: Signals,
+    /// Has listened already.
+    sockets: Sockets,
+    /// Wants to know how it goes.
+    manager: Manager,
+}
+
+/// Runs the proxy until it is told to end, and has drained. `told` is what the admin side says of the settings, and `sockets`
+/// are listened on in place of what they say.
 ///
 /// # Errors
 /// A port cannot be listened on, or an upstream cannot be set up; nothing was started then.
-pub(crate) fn run(settings: config::Serve, told: Json, metrics: Arc<admin::Metrics>) -> anyhow::Result<()> {
+pub(crate) fn run(
+    settings: config::Serve,
+    told: Json,
+    metrics: Arc<admin::Metrics>,
+    sockets: Sockets,
+) -> anyhow::Result<()> {
     block_on(async {
         let signals = Signals::of_process().context("signals cannot be listened to")?;
-        serve(settings, told, metrics, signals, |_| ()).await
+        let parent = Parent { signals, sockets, manager: Manager::of_process() };
+        serve(settings, told, metrics, parent, |_| ()).await
     })
 }
 
@@ -77,7 +100,8 @@ pub(crate) fn run_within(
     owner: mpsc::Receiver<Infallible>,
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
-    block_on(serve(settings, Json::Null, metrics, Signals::Owner(owner), listening))
+    let parent = Parent { signals: Signals::Owner(owner), sockets: Sockets::default(), manager: Manager::default() };
+    block_on(serve(settings, Json::Null, metrics, parent, listening))
 }
 
 fn block_on(serving: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
@@ -89,7 +113,7 @@ async fn serve(
     mut settings: config::Serve,
     told: Json,
     metrics: Arc<admin::Metrics>,
-    mut signals: Signals,
+    mut parent: Parent,
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
     for config::Warned { setting, place, line } in &settings.warnings {
@@ -97,9 +121,8 @@ async fn serve(
     }
     raise_open_files();
     outlive_full_files().context("signals cannot be listened to")?;
-    let listener = bind(settings.listen).map_err(|error| cannot_listen("--listen", settings.listen, &error))?;
-    let admin = settings.admin.map(|address| bind(address).map_err(|error| cannot_listen("--admin", address, &error)));
-    let admin = admin.transpose()?;
+    let listener = listen("--listen", settings.listen, parent.sockets.proxy.take())?;
+    let admin = settings.admin.map(|address| listen("--admin", address, parent.sockets.admin.take())).transpose()?;
     settings.admin = admin.as_ref().map(TcpListener::local_addr).transpose()?;
     let clock = Clock::system();
     let (began, started) = (clock.now(), SystemTime::now());
@@ -111,6 +134,7 @@ async fn serve(
     };
     let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
     let cache = open_cache(&settings)?;
+    let sampler = settings.traces.as_ref().map(|traces| traces.sampler);
     // Before anything is changed.
     let found = cache.as_ref().and_then(|cache| cache.usage().disk);
     cache.iter().for_each(|cache| metrics.watch_cache(cache));
@@ -120,14 +144,19 @@ async fn serve(
         let who = format!("{} {}", served.name, served.settings.target);
         let known = state.as_ref().map(|state| state.upstream(&who));
         let observer = beside(metrics.observer(number), Some(number));
-        let around = Surroundings { clock, observer, state: known, cache: cache.clone(), ..Surroundings::default() };
+        let around =
+            Surroundings { clock, observer, state: known, cache: cache.clone(), sampler, ..Surroundings::default() };
         let (upstream, background) = Upstream::start(settings_of(number, &settings), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
-        metrics.watch(number, Arc::downgrade(&upstream), limits_of(served));
+        let bounds = admin::Bounds::new(&served.settings.lane, in_order(served));
+        metrics.watch(number, Arc::downgrade(&upstream), bounds);
         upstreams.push(upstream);
         backgrounds.push(background);
     }
     state.as_mut().map_or(Ok(()), StateFile::begin)?;
+    let traces = settings.traces.as_ref().map(|of| Traces::start(of, &upstreams, metrics.of_traces()));
+    let traces = traces.transpose().context("traces cannot be delivered")?;
+    traces.iter().for_each(|traces| metrics.trace_to(traces));
 
     let workers = Workers::start(settings.workers)?;
     for (number, background) in backgrounds.into_iter().enumerate() {
@@ -137,12 +166,15 @@ async fn serve(
     let address = listener.local_addr()?;
     tell(&settings, address, found, &upstreams);
     listening(address);
-    let nowhere = Nowhere::new(clock, beside(metrics.none(), None));
+    let nowhere = Nowhere::new(clock, beside(metrics.none(), None)).recorded(sampler);
     let clients = Arc::new(Clients::new(&settings));
     let door =
         Arc::new(Door::new(&settings, upstreams.clone(), Arc::clone(&clients), nowhere, clock, Arc::clone(&drain)));
     let places = Arc::new(Semaphore::new(settings.max_connections));
     if let (Some(admin), Some(recent)) = (admin, recent) {
+        let lag = watch_lag(clock, &workers, settings.workers);
+        let (places, max_connections) = (Arc::clone(&places), settings.max_connections);
+        metrics.watch_program(admin::Program { places: Arc::clone(&places), max_connections, lag, started });
         let scene = admin::Scene {
             gate: admin::Gate::new(&settings.hosts.names, settings.admin_token.take()),
             metrics,
@@ -151,8 +183,8 @@ async fn serve(
             upstreams: settings.upstreams.iter().zip(&upstreams).map(behind).collect(),
             routes: Routes::new(settings.upstreams.iter().map(|served| &served.route)),
             cache: cache.clone(),
-            places: Arc::clone(&places),
-            max_connections: settings.max_connections,
+            places,
+            max_connections,
             drain: Arc::clone(&drain),
             settings: told,
             clock,
@@ -162,20 +194,38 @@ async fn serve(
         tokio::spawn(admin::serve(admin, Arc::new(scene), drain.over()));
     }
 
+    parent.manager.serves(&format!("http://{address}")).await;
+    tokio::spawn(parent.manager.clone().watch(workers.pulse()));
     tokio::select! {
         () = accept(&listener, &workers, &door, &places) => {}
-        () = signals.next() => {}
+        () = parent.signals.next() => {}
         () = drain.asked() => {}
     }
+    parent.manager.ends(settings.drain).await;
     accept_rest(listener, &workers, &door, &places);
     // The listener is closed; new connections are refused from here on.
-    drain.run(settings.drain, &places, settings.max_connections, signals).await;
+    drain.run(settings.drain, &places, settings.max_connections, parent.signals).await;
     workers.stop();
+    if let Some(traces) = traces {
+        traces.close().await;
+    }
     upstreams.iter().for_each(|upstream| upstream.close());
     cache.iter().for_each(|cache| cache.close());
     // Here the state goes to the disk.
     drop(state);
     Ok(())
+}
+
+/// Has all runtimes look how late they are.
+fn watch_lag(clock: Clock, workers: &Workers, count: usize) -> Arc<Lag> {
+    let lag = Arc::new(Lag::new(clock, count));
+    let watch = |runtime| {
+        let lag = Arc::clone(&lag);
+        async move { lag.watch(runtime).await }
+    };
+    tokio::spawn(watch(lag::ACCEPTS));
+    (0..count).for_each(|worker| workers.spawn(worker, watch(lag::of_worker(worker))));
+    lag
 }
 
 /// An upstream as the admin side knows it.
@@ -255,6 +305,10 @@ fn tell(settings: &config::Serve, listening: SocketAddr, found: Option<DiskUsage
         version = version::short(),
         "listening on {listen}; admin {admin}{cache}{there}"
     );
+    if let Some(config::Traces { to, .. }) = &settings.traces {
+        let to = format!("{}{}", to.target, to.path);
+        tracing::info!(otlp = to, "traces go to {to}");
+    }
     for (served, upstream) in settings.upstreams.iter().zip(upstreams) {
         let at_once = upstream.snapshot().fills.into_iter().map(|fill| fill.capacity as u64);
         InForce::new(served, at_once, upstreams.len() == 1).tell();
@@ -287,6 +341,12 @@ fn tell_of_clients(config::Clients { fields, clients }: &config::Clients) {
         let limits = if limits.is_empty() { "those of the upstream".to_owned() } else { limits.join(", ") };
         tracing::info!(client = name, weight, limits, "client {name}: weight {weight}; limits {limits}");
     }
+}
+
+/// On the socket that was handed over, or else on one of our own.
+fn listen(flag: &str, address: SocketAddr, handed: Option<std::net::TcpListener>) -> anyhow::Result<TcpListener> {
+    let listener = handed.map_or_else(|| bind(address), TcpListener::from_std);
+    listener.map_err(|error| cannot_listen(flag, address, &error))
 }
 
 fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {

@@ -150,9 +150,9 @@ mod tests {
             [
                 "sopan 0.1.0 at 127.0.0.1:8001, up 108 s, 12 of 10000 connections",
                 "",
-                "upstream         allowed    used   waiting  wait    hold   breaker     cache",
-                "shop             1.4/s      9.9/s  31       310 ms  1.8 s  closed      59 %",
-                "mail (observed)  unlimited  0/s    0        -       -      OPEN 6.5 s  -",
+                "upstream         allowed  used   waiting  wait    hold   breaker     cache",
+                "shop             0/s      9.9/s  31       310 ms  1.8 s  closed      59 %",
+                "mail (observed)  0/s      0/s    0        -       -      OPEN 6.5 s  -",
             ]
         );
         let mut state = sample();

@@ -184,7 +184,9 @@ fn after_a_reset_counting_begins_anew() {
     attempt(&mut breaker, 2000, Success);
     assert_eq!(attempt(&mut breaker, 2001, Failure), None);
     assert_eq!(attempt(&mut breaker, 2002, Failure), None);
+    assert_eq!(breaker.trips(), 1);
     assert!(attempt(&mut breaker, 2003, Failure).is_some());
+    assert_eq!(breaker.trips(), 2);
 }
 
 #[test]
@@ -193,6 +195,7 @@ fn a_probe_that_fails_opens_it_again() {
     assert_eq!(attempt(&mut breaker, 2500, Failure), Some(Change::Reopened { until: at(4500) }));
     assert_eq!(breaker.permit(at(4499)), Err(Refused { until: Some(at(4500)) }));
     assert_eq!(attempt(&mut breaker, 4500, Success), Some(Change::Reset));
+    assert_eq!(breaker.trips(), 1, "one outage, however long");
 }
 
 #[test]

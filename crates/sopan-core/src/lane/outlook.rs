@@ -42,8 +42,6 @@ pub struct Outlook {
     pub half_open_in: Option<Duration>,
     /// Whether there is a breaker.
     pub has_breaker: bool,
-    /// Retries that the traffic affords; none where any number can be.
-    pub retries_left: Option<u64>,
     /// Tokens spent in a second, over the last ten.
     pub used_per_s: f64,
     /// How long until each limit is full if nothing more leaves, rates before quotas.
@@ -75,7 +73,6 @@ impl Lane {
             held_by: self.held_by,
             half_open_in: half_open_in(self.breaker.state(now), now),
             has_breaker: self.breaker.is_on(),
-            retries_left: self.budget.left(now),
             used_per_s,
             full_in: self.bucket.full_in(now).collect(),
             lasts: self.bucket.lasts(used_per_s, now),

@@ -182,6 +182,7 @@ impl Shadow {
         snapshot.hold = self.hold.map(|end| end.until(now)).filter(|left| !left.is_zero());
         snapshot.holds = self.holds;
         snapshot.breaker = self.breaker.state(now);
+        snapshot.trips = self.breaker.trips();
         snapshot.fills = self.bucket.fills(now).collect();
     }
 

@@ -189,7 +189,7 @@ impl Simulation {
         );
     }
 
-    fn check_refusal(&self, entry: &Entry, visit: Visit, refusal: Refusal) {
+    fn check_refusal(&mut self, entry: &Entry, visit: Visit, refusal: Refusal) {
         match refusal {
             Refusal::QueueFull { waiting, retry_after } => {
                 assert!(visit == Visit::First && waiting >= 50 && retry_after >= 1);
@@ -235,7 +235,7 @@ impl Simulation {
         assert!(!has_tokens || !has_room || !is_well || lane.hold.is_some(), "who could go has gone");
     }
 
-    fn check_places(&self) {
+    fn check_places(&mut self) {
         let under_way = self.reserved.len() + self.written.len() + self.answered.len();
         assert!(self.places.is_none_or(|places| under_way <= places as usize), "places are kept");
         assert_eq!(self.lane.snapshot(at(self.now)).in_flight as usize, under_way);

@@ -11,6 +11,7 @@ use http::StatusCode;
 use sopan_core::lane::Cause;
 
 use super::Cached;
+use crate::refusal::Failure;
 
 /// The most steps that are told of one exchange: twice what the longest that makes sense has.
 pub const STEPS_MAX: usize = 64;
@@ -53,6 +54,8 @@ pub enum What {
     },
     /// The attempt got no answer, or no whole one.
     Failed {
+        /// What it was.
+        failure: Failure,
         /// Why, in words.
         reason: Arc<str>,
     },
@@ -145,7 +148,7 @@ impl fmt::Display for What {
             Self::Answered { status, retry_after: Some(wait) } => {
                 write!(f, "{} with Retry-After {}", status.as_u16(), wait.as_secs_f64())
             }
-            Self::Failed { reason } => f.write_str(reason),
+            Self::Failed { reason, .. } => f.write_str(reason),
             Self::Stale => f.write_str("the idle connection was closed already"),
             Self::FromStore { how: Cached::Coalesced } => f.write_str("the answer of an equal request"),
             Self::FromStore { how: Cached::Stale } => f.write_str("from store, though stale"),
@@ -197,7 +200,10 @@ mod tests {
             (answered(StatusCode::OK, None), "200"),
             (answered(StatusCode::TOO_MANY_REQUESTS, Some(ms(2_000))), "429 with Retry-After 2"),
             (answered(StatusCode::SERVICE_UNAVAILABLE, Some(ms(1_500))), "503 with Retry-After 1.5"),
-            (What::Failed { reason: "connection failed: refused".into() }, "connection failed: refused"),
+            (
+                What::Failed { failure: Failure::Refused, reason: "connection failed: refused".into() },
+                "connection failed: refused",
+            ),
             (What::FromStore { how: Cached::Hit }, "from store"),
             (What::FromStore { how: Cached::Coalesced }, "the answer of an equal request"),
             (What::Stored, "stored"),

@@ -36,6 +36,7 @@ impl Exchange<'_> {
             }
             self.story.attempts += 1;
             self.note_sending();
+            self.tell_of_trace();
             match self.send().await {
                 Ok(response) => {
                     self.note_sent();

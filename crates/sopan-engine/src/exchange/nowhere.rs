@@ -13,6 +13,7 @@ use sopan_core::access::Barred;
 use sopan_core::h1::request::BadRequest;
 use sopan_core::queue::ClientId;
 use sopan_core::safety::Denied;
+use sopan_core::trace::Sampler;
 
 use super::hop::ends_here;
 use super::log::{Seldom, log_refusal};
@@ -21,6 +22,7 @@ use super::trail::Ending;
 use super::{Answer, AnswerBody, End};
 use crate::clock::Clock;
 use crate::event::{NO_UPSTREAM, Observer};
+use crate::jitter::Jitter;
 use crate::refusal::{END_OF_THE_LINE, Refusal};
 
 /// Answers requests that go to no upstream.
@@ -29,6 +31,8 @@ pub struct Nowhere {
     clock: Clock,
     observer: Arc<dyn Observer>,
     refusals: Seldom,
+    sampler: Option<Sampler>,
+    jitter: Jitter,
 }
 
 /// Why a request that can be read goes to no upstream.
@@ -45,7 +49,12 @@ pub enum Astray {
 impl Nowhere {
     /// Tells the observer of whatever it answers.
     pub fn new(clock: Clock, observer: Arc<dyn Observer>) -> Self {
-        Self { clock, observer, refusals: Seldom::default() }
+        Self { clock, observer, refusals: Seldom::default(), sampler: None, jitter: Jitter::new() }
+    }
+
+    /// Has these recorded in traces.
+    pub fn recorded(self, sampler: Option<Sampler>) -> Self {
+        Self { sampler, ..self }
     }
 
     /// The answer to what cannot be read as a request of this client.
@@ -70,6 +79,7 @@ impl Nowhere {
     /// The answer to a request of this client that leads nowhere.
     pub fn answer(&self, mut request: Parts, client: ClientId, why: Astray) -> Answer {
         let mut story = Story::new(self.clock.now());
+        story.join_trace(self.sampler, &mut request.headers, &self.jitter);
         // One that was to go no further asks nothing of an upstream; but who is not let in is told nothing.
         let own = if why == Astray::NoRoute { ends_here(&mut request) } else { None };
         let (response, end) = match own {

@@ -176,6 +176,8 @@ impl Story {
     /// No client asks, only the store, and it is counted as an attempt alone.
     pub(super) fn is_of_nobody(&mut self) {
         self.progress = Progress::Nobody;
+        // Nor is it in a trace, of which nobody would be told.
+        self.trail = None;
     }
 
     /// Whether no client waits for the answer.
@@ -265,13 +267,14 @@ impl Story {
             whole: !matches!(ending, Ending::Cut | Ending::Left),
             steps: &[],
             steps_left_out: 0,
+            trace: None,
         };
         match self.trail.take() {
             None => to.observer.ended(&Event { steps: self.plain(ending, total).steps(), ..event }),
             Some(mut trail) => {
                 self.end_trail(&mut trail, ending, total);
-                let (steps, steps_left_out) = (trail.steps(), trail.left_out());
-                to.observer.ended(&Event { steps, steps_left_out, ..event });
+                let (steps, steps_left_out, trace) = (trail.steps(), trail.left_out(), trail.trace.as_ref());
+                to.observer.ended(&Event { steps, steps_left_out, trace, ..event });
             }
         }
     }

@@ -8,16 +8,21 @@ use std::time::Duration;
 
 use sopan_core::retry::Outcome;
 use sopan_core::time::Instant;
+use sopan_core::trace::Trace;
 
+use super::Failed;
 use super::story::Story;
 use crate::clock::Clock;
 use crate::event::{Cached, STEPS_MAX, Step, What};
+use crate::refusal::Failure;
 
 /// What was noted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trail {
     steps: Vec<Step>,
     left_out: u32,
+    /// What the exchange is in a trace that is recorded.
+    pub(super) trace: Option<Trace>,
 }
 
 /// So many steps have room without a second allocation: two attempts and what lies between them.
@@ -95,14 +100,17 @@ impl Ending {
 
 impl Story {
     /// What came of an attempt.
-    pub(super) fn came_to(&mut self, outcome: &Outcome, reason: &str, clock: Clock) {
-        let what = match *outcome {
+    pub(super) fn came_to(&mut self, attempt: &Failed, clock: Clock) {
+        let what = match attempt.outcome {
             Outcome::Answered { status, retry_after: None } if self.is_sent_plainly() && self.status.is_none() => {
                 self.status = Some(status);
                 return;
             }
             Outcome::Answered { status, retry_after } => What::Answered { status, retry_after },
-            Outcome::NotSent | Outcome::Broken | Outcome::TimedOut => What::Failed { reason: reason.into() },
+            Outcome::NotSent | Outcome::Broken | Outcome::TimedOut => What::Failed {
+                failure: attempt.failure.unwrap_or(Failure::Terminated),
+                reason: attempt.clone().words().into(),
+            },
         };
         self.note(what, clock.now());
     }
@@ -131,7 +139,7 @@ impl Story {
     /// From here on everything is noted; what has happened before is noted first.
     pub(super) fn begin_trail(&mut self) -> &mut Trail {
         if self.trail.is_none() {
-            let mut trail = Box::new(Trail { steps: Vec::with_capacity(USUAL), left_out: 0 });
+            let mut trail = Box::new(Trail { steps: Vec::with_capacity(USUAL), ..Trail::default() });
             self.tell_plainly(|step| trail.push(step));
             self.trail = Some(trail);
         }

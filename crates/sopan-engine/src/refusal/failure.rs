@@ -60,7 +60,7 @@ pub enum BadCertificate {
 
 impl Failure {
     /// The registered error type of RFC 9209 §2.3.
-    pub(super) fn error_type(self) -> &'static str {
+    pub fn error_type(self) -> &'static str {
         match self {
             Self::Unresolvable => "dns_error",
             Self::Refused => "connection_refused",

@@ -63,7 +63,7 @@ fn builder(dial: impl Dial) -> sopan_engine::Builder {
         observer: Arc::new(Unobserved),
         dial: Some(Arc::new(dial)),
         state: None,
-        cache: None,
+        ..Surroundings::default()
     };
     ApiClient::builder("http://api.test").unwrap().retry(policy()).surroundings(around)
 }

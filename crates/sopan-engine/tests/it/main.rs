@@ -26,4 +26,5 @@ mod secrets;
 mod state;
 mod story;
 mod support;
+mod trace;
 mod wire;

@@ -51,6 +51,7 @@ fn event() -> String {
         whole: true,
         steps: &[],
         steps_left_out: 0,
+        trace: None,
     };
     format!("{event:#?}")
 }

@@ -22,6 +22,7 @@ use sopan_core::cache::status::Detail;
 use sopan_core::lane::Snapshot;
 use sopan_core::queue::ClientId;
 use sopan_core::retry::Why;
+use sopan_core::trace::{Sampler, Trace};
 use sopan_engine::body::Source;
 use sopan_engine::clock::Clock;
 use sopan_engine::event::{Attempted, Cached, Event, Observed, Observer};
@@ -107,6 +108,17 @@ impl Bench {
         Self::start(upstream, lines, Around { dial, ..Around::default() }, change)
     }
 
+    /// One whose exchanges are recorded in traces, as far as the sampler wants that.
+    pub(crate) fn traced(
+        sampler: Sampler,
+        script: impl Fn(&script::Request) -> script::Answer + Send + Sync + 'static,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let upstream = Arc::new(script::Upstream::in_process(script));
+        let lines = Arc::new(Lines::new(Arc::clone(&upstream), |_| Line::Open));
+        Self::start(upstream, lines, Around { sampler: Some(sampler), ..Around::default() }, change)
+    }
+
     /// One whose state is kept; its upstream may have known the process before.
     pub(crate) fn keeping(
         state: StateHandle,
@@ -124,7 +136,7 @@ impl Bench {
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         log::ask_each_time();
-        let Around { dial, state, size } = around;
+        let Around { dial, state, size, sampler } = around;
         let (seen, cache) = (Arc::<Seen>::default(), Cache::open(&size).unwrap());
         let around = Surroundings {
             clock: Clock::paused(wall()),
@@ -134,6 +146,7 @@ impl Bench {
             state,
             // Of no effect where the settings have no policy for it.
             cache: Some(Arc::clone(&cache)),
+            sampler,
         };
         let mut settings = settings();
         change(&mut settings);
@@ -232,6 +245,7 @@ struct Around {
     dial: Option<Arc<dyn Dial>>,
     state: Option<StateHandle>,
     size: CacheSettings,
+    sampler: Option<Sampler>,
 }
 
 /// What the cases agree on.
@@ -390,6 +404,7 @@ pub(crate) struct Ended {
     /// When each step was, in milliseconds, and what.
     pub(crate) steps: Vec<(u128, String)>,
     pub(crate) steps_left_out: u32,
+    pub(crate) trace: Option<Trace>,
 }
 
 impl Seen {
@@ -428,6 +443,7 @@ impl Observer for Seen {
             whole: event.whole,
             steps: event.steps.iter().map(|step| (step.at.as_millis(), step.what.to_string())).collect(),
             steps_left_out: event.steps_left_out,
+            trace: event.trace.copied(),
         });
     }
 }

@@ -22,8 +22,8 @@ use serde_json::json;
 use sopan_core::policy::parse_duration;
 use sopan_engine::{CannotChange, Purge, Upstream};
 
-use super::Scene;
 use super::problem::Problem;
+use super::{Scene, live};
 
 /// As the specification of OpenMetrics 1.0 wants it.
 pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -45,6 +45,7 @@ pub(super) fn routes() -> Vec<(&'static str, MethodRouter<Arc<Scene>>)> {
         ("/readyz", get(ready)),
         ("/metrics", get(|State(scene): There| async move { show(OPEN_METRICS, scene.metrics.text()) })),
         ("/state", get(|State(scene): There| async move { told(&scene.state()) })),
+        ("/events", get(live::events)),
         ("/settings", get(|State(scene): There| async move { told(&scene.settings) })),
         ("/openapi.json", get(|| async { show(JSON, OPENAPI) })),
         ("/cache/purge", post(purge)),

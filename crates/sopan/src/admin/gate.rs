@@ -3,13 +3,15 @@
 //! It stands open to programs of this machine, or to whoever knows a secret. In both cases browsers are not to be used against
 //! it: without a secret only names of this machine will do as a host, so that no page can let its own name lead here (DNS
 //! rebinding); nothing is changed by what a page of another site could have sent; and nothing is ever said of sharing (CORS), so
-//! no such page reads an answer. Whether the program lives and is ready is told to everybody: a probe knows no secret.
+//! no such page reads an answer. Whether the program lives and is ready is told to everybody: a probe knows no secret. Neither has
+//! sopan's own page one in it, which asks for it.
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use sopan_core::safety::{Denied, HostName, Hosts, Unmeant, is_meant};
 
+use super::dashboard;
 use super::problem::Problem;
 use super::token::Token;
 
@@ -41,7 +43,15 @@ impl Gate {
             return Ok(());
         }
         let authority = request.uri.authority().map(|authority| authority.as_str());
-        self.hosts.admit(authority, &request.headers).map_err(denied)?;
+        let admitted = self.hosts.admit(authority, &request.headers);
+        if is_reading && dashboard::has(request.uri.path()) {
+            // Pages of other sites may have a link to it, and can do nothing else with it: no frame, no script, no look.
+            return match admitted {
+                Err(Denied::Host) => Err(denied(Denied::Host)),
+                Ok(()) | Err(Denied::CrossSite) => Ok(()),
+            };
+        }
+        admitted.map_err(denied)?;
         if self.token.as_ref().is_some_and(|token| !knows(&request.headers, token)) {
             let detail = "it wants the secret of the admin port (admin_token_file, SOPAN_ADMIN_TOKEN): send it as \
                           `Authorization: Bearer …`, or as the password of any name";
@@ -154,6 +164,9 @@ mod tests {
             ("GET /state", &["host: evil.test:8001"], 421),
             ("GET http://evil.test/state", &["host: localhost"], 421),
             ("GET /healthz", &["host: evil.test:8001"], 200),
+            ("GET /", &["host: evil.test:8001"], 421),
+            ("GET /", &["host: localhost", "sec-fetch-site: cross-site"], 200),
+            ("POST /", &["host: localhost", json, "sec-fetch-site: cross-site"], 403),
             ("HEAD /readyz", &["host: 10.0.0.7:8001"], 200),
             ("POST /healthz", &["host: evil.test:8001"], 421),
             ("GET /state", &["host: localhost", "sec-fetch-site: cross-site"], 403),
@@ -191,6 +204,10 @@ mod tests {
             ("GET /state", "authorization: Digest correct-horse-battery", 401),
             ("GET /state", "x-nothing: x", 401),
             ("GET /healthz", "x-nothing: x", 200),
+            ("GET /", "x-nothing: x", 200),
+            ("GET /dashboard/main.js", "x-nothing: x", 200),
+            ("GET /events", "x-nothing: x", 401),
+            ("POST /", "x-sopan: 1", 401),
             ("POST /drain", "x-sopan: 1", 401),
             // It is not enough that the browser knows it.
             ("POST /drain", bearer.as_str(), 403),

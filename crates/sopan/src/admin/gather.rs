@@ -6,13 +6,16 @@
 use std::time::{Duration, SystemTime};
 
 use sopan_core::breaker;
+use sopan_core::bucket::Fill;
 use sopan_core::headers::redact_url;
 use sopan_core::lane::{HeldBy as Who, Outlook, Snapshot};
 use sopan_core::policy::Limit as Kept;
 use sopan_engine::event::{Cached as Kind, NO_UPSTREAM};
 use sopan_engine::{Look, Usage};
+use tokio::sync::Semaphore;
 
 use super::metrics::Totals;
+use super::past::Load;
 use super::recent::Ended;
 use super::state::{
     Breaker, BreakerState, CLIENTS_MAX, Cached, Client, Connections, Disk, Exchange, HeldBy, Hold, Limit, LimitKind,
@@ -36,10 +39,7 @@ impl Scene {
             now: Stamp(now).to_string(),
             uptime_s: seconds(self.clock.now().since(self.began)),
             draining: self.drain.has_begun(),
-            connections: Connections {
-                open: (self.max_connections - self.places.available_permits().min(self.max_connections)) as u64,
-                max: self.max_connections as u64,
-            },
+            connections: connections(&self.places, self.max_connections),
             log_lines_lost: log::lines_lost(),
             cache: self.cache.as_ref().map(|cache| store(cache.usage())),
             upstreams: upstreams
@@ -47,6 +47,11 @@ impl Scene {
                 .collect(),
             exchanges: self.recent.newest().iter().map(|ended| self.exchange(ended)).collect(),
         }
+    }
+
+    /// How much each upstream has to do now.
+    pub(super) fn loads(&self) -> Box<[Load]> {
+        self.upstreams.iter().map(load).collect()
     }
 
     fn exchange(&self, ended: &Ended) -> Exchange {
@@ -71,6 +76,11 @@ impl Scene {
     }
 }
 
+/// How many of so many places are taken.
+pub(super) fn connections(places: &Semaphore, max: usize) -> Connections {
+    Connections { open: (max - places.available_permits().min(max)) as u64, max: max as u64 }
+}
+
 fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
     let Look { snapshot, outlook, lines } = behind.upstream.look(CLIENTS_MAX);
     let clients = lines.iter().map(|(line, wait)| Client {
@@ -85,7 +95,8 @@ fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
         route: behind.route.to_string(),
         observe: behind.upstream.is_only_observed(),
         limits: limits(&behind.limits, &snapshot, &outlook),
-        allowed_per_s: behind.limits.iter().map(allowed_per_s).reduce(f64::min),
+        allowed_per_s: allowed_now(&behind.limits, &snapshot),
+        sustained_per_s: behind.limits.iter().map(sustained_per_s).reduce(f64::min),
         used_per_s: thousandths(outlook.used_per_s),
         empty_in_s: outlook.lasts.map(seconds),
         queue: Queue {
@@ -100,7 +111,7 @@ fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
         places: Places { used: snapshot.in_flight, max: outlook.max_in_flight },
         hold: snapshot.hold.map(|left| Hold { ends_in_s: seconds(left), by: held_by(outlook.held_by) }),
         breaker: breaker(&snapshot, &outlook),
-        retry_budget: RetryBudget { left: outlook.retries_left },
+        retry_budget: RetryBudget { left: snapshot.retries_left },
         cache: behind.has_cache.then(|| cached(&totals)),
         exchanges: totals.exchanges,
         attempts: totals.attempts,
@@ -108,9 +119,18 @@ fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
     }
 }
 
+fn load(behind: &Behind) -> Load {
+    let Look { snapshot, outlook, .. } = behind.upstream.look(0);
+    Load {
+        allowed_per_s: allowed_now(&behind.limits, &snapshot),
+        used_per_s: outlook.used_per_s,
+        waiting: snapshot.waiting as u64,
+    }
+}
+
 fn limits(limits: &[Kept], snapshot: &Snapshot, outlook: &Outlook) -> Vec<Limit> {
     let known = limits.iter().zip(&snapshot.fills).zip(&outlook.full_in);
-    let limit = |((limit, fill), full_in): ((&Kept, &sopan_core::bucket::Fill), &Duration)| Limit {
+    let limit = |((limit, fill), full_in): ((&Kept, &Fill), &Duration)| Limit {
         limit: limit.to_string(),
         kind: if matches!(limit, Kept::Rate(_)) { LimitKind::Rate } else { LimitKind::Quota },
         capacity: fill.capacity,
@@ -130,7 +150,19 @@ fn window(limit: &Kept) -> Option<Duration> {
     }
 }
 
-fn allowed_per_s(limit: &Kept) -> f64 {
+/// What may go in a second as it is now. A quota of which some is left stops nobody.
+fn allowed_now(limits: &[Kept], snapshot: &Snapshot) -> Option<f64> {
+    let is_closed = snapshot.hold.is_some() || matches!(snapshot.breaker, breaker::State::Open { .. });
+    if is_closed { Some(0.0) } else { allowed_by(limits, &snapshot.fills) }
+}
+
+fn allowed_by(limits: &[Kept], fills: &[Fill]) -> Option<f64> {
+    let stops = |(limit, fill): &(&Kept, &Fill)| matches!(limit, Kept::Rate(_)) || fill.tokens < 1.0;
+    limits.iter().zip(fills).filter(stops).map(|(limit, _)| sustained_per_s(limit)).reduce(f64::min)
+}
+
+/// What it lets go in the long run.
+pub(super) fn sustained_per_s(limit: &Kept) -> f64 {
     let (count, span) = match limit {
         Kept::Rate(rate) => {
             let (tokens, nanos) = rate.fraction();
@@ -184,13 +216,29 @@ fn seconds(span: Duration) -> f64 {
     thousandths(span.as_secs_f64())
 }
 
-fn thousandths(number: f64) -> f64 {
+pub(super) fn thousandths(number: f64) -> f64 {
     (number * 1_000.0).round() / 1_000.0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quota_slows_nobody_until_it_is_used_up() {
+        let kept = |limits: &[&str]| limits.iter().map(|limit| limit.parse().unwrap()).collect::<Vec<Kept>>();
+        let both = ["10/s", "3600 per 1h"];
+        for (limits, tokens, expected) in [
+            (&both[..], [0.0, 5.0], Some(10.0)),
+            (&both, [1.0, 0.9], Some(1.0)),
+            (&both[1..], [1.0, 0.0], None),
+            (&both[1..], [0.0, 0.0], Some(1.0)),
+            (&[], [0.0, 0.0], None),
+        ] {
+            let fills = tokens.map(|tokens| Fill { tokens, capacity: 100.0 });
+            assert_eq!(allowed_by(&kept(limits), &fills), expected, "{limits:?} {tokens:?}");
+        }
+    }
 
     #[test]
     fn what_is_allowed_in_the_long_run_is_told_of_every_kind_of_limit() {
@@ -202,7 +250,7 @@ mod tests {
             ("86400 per day at 00:00 UTC", 1.0, Some(86_400)),
         ] {
             let limit: Kept = limit.parse().unwrap();
-            assert!((allowed_per_s(&limit) - expected).abs() < 1e-9, "{limit}");
+            assert!((sustained_per_s(&limit) - expected).abs() < 1e-9, "{limit}");
             assert_eq!(window(&limit).map(|window| window.as_secs()), window_s, "{limit}");
         }
     }

@@ -5,6 +5,9 @@ use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
 
+/// The secret as programs say it.
+pub(super) const BEARER: &str = "Bearer realm=\"sopan\"";
+
 /// A request that is not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
@@ -45,7 +48,7 @@ impl IntoResponse for Problem {
         match self.status {
             // A browser asks its user for a password then, and sends it with all that the page asks for.
             StatusCode::UNAUTHORIZED => {
-                for scheme in ["Bearer realm=\"sopan\"", "Basic realm=\"sopan\", charset=\"UTF-8\""] {
+                for scheme in [BEARER, "Basic realm=\"sopan\", charset=\"UTF-8\""] {
                     fields.append(WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
                 }
             }

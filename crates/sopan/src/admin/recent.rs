@@ -198,12 +198,13 @@ impl Observer for Beside {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use sopan_engine::event::{Unobserved, What};
 
     use super::*;
 
-    fn tell(recent: &Arc<Recent>, uri: &str, status: u16, ended: Instant) {
+    /// An exchange of shop's with this target and status has ended.
+    pub(in super::super) fn tell(recent: &Arc<Recent>, uri: &str, status: u16, ended: Instant) {
         recent.beside(Arc::new(Unobserved), Some(0)).ended(&Event {
             client: ClientId(1),
             method: &Method::GET,
@@ -222,6 +223,7 @@ mod tests {
             whole: true,
             steps: &[Step { at: Duration::ZERO, what: What::Sent { attempt: 1 } }],
             steps_left_out: 0,
+            trace: None,
         });
     }
 

@@ -78,8 +78,11 @@ pub(crate) struct Upstream {
     pub(crate) observe: bool,
     /// Rates before quotas.
     pub(crate) limits: Vec<Limit>,
-    /// What its limits allow in the long run; none where it has none.
+    /// What may go in a second as it is now: nothing in a hold or while the breaker is open; none where nothing limits it, as a
+    /// quota of which some is left does not.
     pub(crate) allowed_per_s: Option<f64>,
+    /// What its limits allow in the long run; none where it has none.
+    pub(crate) sustained_per_s: Option<f64>,
     /// What was sent over the last 10 s.
     pub(crate) used_per_s: f64,
     /// When a quota will be used up if all goes on as over the last 10 s; none if none will be.

@@ -1,10 +1,10 @@
 //! The router as it is asked, its file held against it, and who keeps whom out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value as Json, json};
 use sopan_engine::{CacheSettings, Settings, Surroundings, Target};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::oneshot;
 
 use super::*;
@@ -40,7 +40,7 @@ fn scene(token: Option<&str>) -> Arc<Scene> {
         places: Arc::new(Semaphore::new(7)),
         max_connections: 10,
         drain: Arc::default(),
-        settings: json!({"file": null, "settings": {}, "upstreams": {}}),
+        settings: json!({"file": null, "settings": {}, "upstreams": {}, "clients": {}}),
         clock,
         began: clock.now(),
         started: SystemTime::UNIX_EPOCH,
@@ -87,7 +87,11 @@ async fn every_request_is_answered_as_it_should_be() {
         ("GET /settings", &[], "", 200, "\"settings\""),
         ("GET /openapi.json", &[], "", 200, "\"openapi\""),
         ("GET /state", &[], "", 200, "\"upstreams\""),
-        ("GET /", &[], "", 404, "urn:sopan:not-found"),
+        ("GET /", &[], "", 200, "<!doctype html>"),
+        ("GET /dashboard/main.js", &[], "", 200, "import "),
+        ("GET /dashboard/vendor/README.md", &[], "", 404, "urn:sopan:not-found"),
+        ("POST /", json, "", 405, ""),
+        ("GET /events/", &[], "", 404, "urn:sopan:not-found"),
         ("GET /statE", &[], "", 404, "/openapi.json"),
         ("POST /state", json, "", 405, "urn:sopan:method-not-allowed"),
         ("GET /drain", &[], "", 405, "Allow"),
@@ -174,6 +178,15 @@ async fn a_secret_is_asked_for_where_there_is_one() {
         "{head}"
     );
     assert!(body.contains("SOPAN_ADMIN_TOKEN") && !body.contains("correct"), "{body}");
+    // The page asks for it by itself, and the browser is not to ask before.
+    let (head, _) = ask(address, "GET /events", &["Sec-Fetch-Dest: empty"], "").await;
+    assert!(head.contains("www-authenticate: bearer") && !head.contains("basic"), "{head}");
+    let (head, _) = get(address, "/").await;
+    assert_eq!(status(&head), 200);
+    let policy = head.lines().filter(|line| line.starts_with("content-security-policy: ")).collect::<Vec<_>>();
+    let expected = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                    img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
+    assert_eq!(policy, [expected]);
 }
 
 /// What a schema describes of a value; nothing if all of it.
@@ -234,6 +247,12 @@ async fn the_file_describes_all_that_there_is() {
         let allowed: BTreeSet<_> = allow.split(',').filter(|method| *method != "head").collect();
         assert_eq!(allowed, methods.as_object().unwrap().keys().map(String::as_str).collect(), "{path}");
     }
+    // A reader gets what was, and then what is.
+    let mut events = Events::read(address).await;
+    let (name, _, history) = events.next().await;
+    let mut missing = Vec::new();
+    undescribed(&api, &api["components"]["schemas"]["History"], &history, "history", &mut missing);
+    assert_eq!((&*name, missing), ("history", Vec::new()));
     // The sample has everything in it, and what is told has nothing else.
     let sample = serde_json::from_str(include_str!("state/sample.json")).unwrap();
     let (_, told) = get(address, "/state").await;
@@ -259,8 +278,9 @@ async fn the_state_is_what_lanes_and_counters_say() {
     assert!(shop.queue.wait_s >= 59.0, "{:?}", shop.queue);
     assert_eq!(shop.breaker.state, state::BreakerState::Open);
     assert!((9.0..=10.0).contains(&shop.breaker.half_open_in_s.unwrap()));
-    // The slower of 10/s and 5000 per 1h.
-    assert!((shop.allowed_per_s.unwrap() - 5000.0 / 3600.0).abs() < 1e-9);
+    // The slower of 10/s and 5000 per 1h, and nothing in a hold.
+    assert!((shop.sustained_per_s.unwrap() - 5000.0 / 3600.0).abs() < 1e-9);
+    assert_eq!((shop.allowed_per_s, mail.allowed_per_s), (Some(0.0), Some(10.0)));
     let kinds: Vec<_> = shop.limits.iter().map(|limit| (&*limit.limit, limit.window_s, limit.capacity)).collect();
     assert_eq!(kinds, [("10/s burst 20", None, 19.0), ("5000 per 1h", Some(3600.0), 5000.0)]);
     assert!(shop.cache.is_some() && mail.cache.is_none() && mail.observe && mail.hold.is_none());
@@ -276,11 +296,14 @@ async fn it_says_that_it_runs_and_what_it_does_until_it_is_stopped() {
     let (head, metrics) = get(address, "/metrics").await;
     assert!(head.contains(&format!("\r\ncontent-type: {}\r\n", api::OPEN_METRICS)), "{head}");
     assert!(metrics.ends_with("# EOF\n"));
-    // One that is open meanwhile is closed with the rest.
+    // Those that are open meanwhile are closed with the rest.
     let mut idle = TcpStream::connect(address).await.unwrap();
+    let mut events = Events::read(address).await;
+    events.next().await;
     stop.send(()).unwrap();
     serving.await.unwrap();
     assert_eq!(idle.read(&mut [0]).await.unwrap_or(0), 0);
+    events.ends().await;
     TcpStream::connect(address).await.unwrap_err();
 }
 
@@ -288,8 +311,117 @@ async fn it_says_that_it_runs_and_what_it_does_until_it_is_stopped() {
 async fn nobody_keeps_others_out() {
     let address = serving(scene(None)).await;
     let mut silent = Vec::new();
-    for _ in 0..CONNECTIONS_MAX {
+    for _ in 0..CONNECTIONS_MAX + READERS_MAX {
         silent.push(TcpStream::connect(address).await.unwrap());
     }
     assert!(get(address, "/healthz").await.1.ends_with("ok\n"));
+}
+
+/// What one reader is told.
+struct Events {
+    socket: BufReader<TcpStream>,
+}
+
+impl Events {
+    async fn read(address: SocketAddr) -> Self {
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        socket.write_all(b"GET /events HTTP/1.0\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut events = Self { socket: BufReader::new(socket) };
+        let head = events.paragraph().await;
+        assert!(head.starts_with("HTTP/1.0 200 ") && head.contains("\ncontent-type: text/event-stream\n"), "{head}");
+        events
+    }
+
+    /// Up to an empty line.
+    async fn paragraph(&mut self) -> String {
+        let mut text = String::new();
+        while !text.ends_with("\n\n") && self.socket.read_line(&mut text).await.unwrap() > 0 {
+            text = text.replace("\r\n", "\n");
+        }
+        text
+    }
+
+    /// Its name, its number and what it says.
+    async fn next(&mut self) -> (String, Option<u64>, Json) {
+        let event = self.paragraph().await;
+        let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+        let data = serde_json::from_str(&field("data: ").unwrap_or_else(|| panic!("{event:?}"))).unwrap();
+        (field("event: ").unwrap(), field("id: ").map(|id| id.parse().unwrap()), data)
+    }
+
+    /// Waits for its end.
+    async fn ends(&mut self) {
+        while self.socket.read(&mut [0; 65536]).await.is_ok_and(|count| count > 0) {}
+    }
+}
+
+#[tokio::test]
+async fn all_readers_are_told_the_same_twice_a_second_and_only_so_many_may_read() {
+    let scene = scene(None);
+    let address = serving(Arc::clone(&scene)).await;
+    let mut all = Vec::new();
+    for _ in 0..READERS_MAX {
+        all.push(Events::read(address).await);
+    }
+    let (head, problem) = get(address, "/events").await;
+    assert!(status(&head) == 503 && problem.contains("urn:sopan:too-many-readers"), "{head} {problem}");
+    assert_eq!(status(&get(address, "/state").await.0), 200);
+    let begun = tokio::time::Instant::now();
+    let mut told = BTreeMap::<u64, (Json, usize)>::new();
+    for events in &mut all {
+        assert_eq!(events.next().await.0, "history");
+        for _ in 0..3 {
+            let (name, number, state) = events.next().await;
+            assert_eq!((&*name, &state["upstreams"][0]["name"]), ("state", &json!("shop")));
+            let (same, readers) = told.entry(number.unwrap()).or_insert_with(|| (state.clone(), 0));
+            assert_eq!(*same, state);
+            *readers += 1;
+        }
+    }
+    // The third is a second after the first, and who came a little later got the next ones.
+    assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
+    assert!(told.values().any(|(_, readers)| *readers == READERS_MAX), "{told:?}");
+    assert!(told.keys().zip(told.keys().skip(1)).all(|(one, next)| one + 1 == *next), "{told:?}");
+    // Who goes makes room.
+    drop(all);
+    while status(&ask(address, "HEAD /events", &[], "").await.0) != 200 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut next = Events::read(address).await;
+    let (_, _, history) = next.next().await;
+    assert!(history["at"].as_array().unwrap().len() >= 2, "{history}");
+    assert_eq!(
+        history["upstreams"][1]["used_per_s"].as_array().unwrap().len(),
+        history["at"].as_array().unwrap().len()
+    );
+}
+
+/// With a clock that waits for nobody: what is told fills the room on the way in no time.
+#[tokio::test(start_paused = true)]
+async fn who_reads_slowly_gets_the_newest_and_who_reads_nothing_is_cut_off() {
+    let scene = scene(None);
+    for number in 0..100 {
+        recent::tests::tell(&scene.recent, &format!("/{}/{number}", "x".repeat(900)), 200, Instant::ORIGIN);
+    }
+    let address = serving(Arc::clone(&scene)).await;
+    let (mut quick, mut slow) = (Events::read(address).await, Events::read(address).await);
+    let mut silent = Events::read(address).await;
+    assert_eq!((quick.next().await.0, slow.next().await.0), ("history".to_owned(), "history".to_owned()));
+    let reads_up_to = async |events: &mut Events, last: u64| {
+        let mut numbers = Vec::new();
+        while numbers.last().is_none_or(|number| *number < last) {
+            numbers.push(events.next().await.1.unwrap());
+        }
+        numbers
+    };
+    let quickly = reads_up_to(&mut quick, 15).await;
+    let slowly = reads_up_to(&mut slow, 15).await;
+    assert!(slowly.is_sorted() && slowly.len() < quickly.len(), "{slowly:?} {quickly:?}");
+    // Twice as long as anybody may be silent.
+    reads_up_to(&mut quick, 55).await;
+    let (mut bytes, mut piece) = (0, [0; 65536]);
+    while let Ok(count @ 1..) = silent.socket.read(&mut piece).await {
+        bytes += count;
+        assert!(bytes < 10 << 20, "it goes on");
+    }
 }

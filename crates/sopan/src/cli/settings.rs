@@ -137,5 +137,5 @@ fn typed(matches: &ArgMatches, has: fn(&Setting) -> bool) -> Typed {
         };
         typed.push((setting, texts));
     }
-    Typed(typed)
+    Typed::of(typed)
 }

@@ -16,6 +16,7 @@ use super::Format;
 use super::read::field_name;
 use super::route::Route;
 use super::serve::ClientBy;
+use super::traces::TracesDraft;
 
 /// What concerns the whole program.
 #[derive(Debug, Clone)]
@@ -37,6 +38,7 @@ pub(crate) struct Program {
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_disk_size: u64,
     pub(crate) key_fields: KeyFields,
+    pub(crate) traces: TracesDraft,
 }
 
 impl Program {
@@ -61,6 +63,7 @@ impl Program {
             cache_dir: None,
             cache_disk_size: 0,
             key_fields: KeyFields::NONE,
+            traces: TracesDraft::new(),
         }
     }
 }

@@ -21,6 +21,11 @@ const HEAD: &str = "\
 # ${file:PATH} for what is in a file. Durations: 500ms, 2s, 5m, 1h30m. Sizes: 64KiB, 10MB.
 ";
 
+const TRACES: &str = "
+# The story of single requests, told to whoever draws traces: Jaeger, Tempo, any that takes OTLP.
+traces:
+";
+
 const DEFAULTS: &str = "
 # What counts for every upstream that does not say otherwise: any key of an upstream but url and route.
 # defaults:
@@ -42,6 +47,8 @@ const CLIENTS: &str = "
 pub(crate) fn example() -> String {
     let mut file = HEAD.to_owned();
     of(Section::Program, 0, &mut file);
+    file.push_str(TRACES);
+    of(Section::Traces, 2, &mut file);
     file.push_str(DEFAULTS);
     of(Section::Upstream, 4, &mut file);
     for section in Section::INNER {

@@ -5,6 +5,7 @@
 //! each other for [`super::resolve`].
 
 mod clients;
+mod fields;
 mod meant;
 mod nearest;
 mod stand_in;
@@ -92,13 +93,16 @@ impl File {
         };
         let tree = tree::read(&source, form);
         let directory = Path::new(&source.path).parent().map(Path::to_owned).unwrap_or_default();
-        let mut reader = Reader { file: Self::empty(source), directory, stood: 0 };
+        let mut reader = Reader { file: Self::empty(source), directory, stood: 0, hidden: Vec::new() };
         match tree {
             Ok(root) => reader.top(&root),
             Err(faults) => {
                 let problem = |fault: tree::Fault| Problem::error(Place::File(fault.span), "", fault.what);
                 reader.file.problems.extend(faults.into_iter().map(problem));
             }
+        }
+        if !reader.hidden.is_empty() {
+            reader.file.source.text = fields::without(&reader.file.source.text, &reader.hidden);
         }
         reader.file
     }
@@ -135,6 +139,7 @@ fn read_up_to(path: &Path, max: u64) -> Result<Vec<u8>, String> {
 const UPSTREAMS: &str = "upstreams";
 const DEFAULTS: &str = "defaults";
 const CLIENTS: &str = "clients";
+const TRACES: &str = "traces";
 /// What each upstream has of its own.
 const OWN: [&str; 3] = ["url", "route", "credential"];
 
@@ -144,6 +149,8 @@ struct Reader {
     directory: PathBuf,
     /// Bytes of what something stood for.
     stood: usize,
+    /// What must not be shown, whatever is wrong near it.
+    hidden: Vec<Range<usize>>,
 }
 
 impl Reader {
@@ -194,8 +201,9 @@ impl Reader {
                 }
                 DEFAULTS => self.defaults(node, &key.span),
                 CLIENTS => self.clients(node, &key.span),
+                TRACES => self.traces(node, &key.span, &mut program),
                 _ => {
-                    let inner = &[UPSTREAMS, DEFAULTS, CLIENTS];
+                    let inner = &[UPSTREAMS, DEFAULTS, CLIENTS, TRACES];
                     let meant =
                         self.entry(&mut Part { section: Section::Program, layer: &mut program, inner }, key, node);
                     has_upstreams |= meant == Some(UPSTREAMS);
@@ -228,6 +236,12 @@ impl Reader {
             self.file.problems.push(Problem::error(value.place, name, why));
         }
         self.file.defaults = layer;
+    }
+
+    fn traces(&mut self, node: &Node, span: &Range<usize>, layer: &mut Layer) {
+        for (key, node) in self.entries(node, TRACES, span, "for example otlp: http://127.0.0.1:4318/v1/traces") {
+            self.entry(&mut Part { section: Section::Traces, layer, inner: &[] }, key, node);
+        }
     }
 
     fn upstreams(&mut self, node: &Node, span: &Range<usize>) {
@@ -323,7 +337,7 @@ impl Reader {
             return None;
         }
         let path = match (part.layer.path.is_empty(), part.section.key()) {
-            (true, _) => String::new(),
+            (true, section) => section.unwrap_or_default().to_owned(),
             (false, None) => part.layer.path.clone(),
             (false, Some(section)) => format!("{}.{section}", part.layer.path),
         };
@@ -347,6 +361,9 @@ impl Reader {
     }
 
     fn value(&mut self, setting: &'static Setting, name: &str, key: &Key, node: &Node) -> Option<Value> {
+        if setting.kind == Kind::SecretFields {
+            return self.fields(setting, name, key, node);
+        }
         let at = if node.span.is_empty() { &key.span } else { &node.span };
         let place = Place::File(at.clone());
         let allowed = || format!("write {}", setting.kind.allowed());

@@ -1,28 +1,43 @@
 //! Flags as a layer of settings.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use super::layer::{Item, Layer, Origin, Value};
 use super::problem::{Place, Problem};
 use super::setting::{Kind, Section, Setting};
 use super::table;
+use crate::sockets::Role;
 
 /// What was typed for each flag, in the order of the table.
 #[derive(Clone, Default)]
-pub(crate) struct Typed(pub(crate) Vec<(&'static Setting, Vec<String>)>);
+pub(crate) struct Typed {
+    flags: Vec<(&'static Setting, Vec<String>)>,
+    /// Where it is listened already, whatever was typed.
+    handed: Vec<(Role, SocketAddr)>,
+}
 
 /// Only which, since a URL may hold a password.
 impl fmt::Debug for Typed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(setting, _)| setting.path())).finish()
+        f.debug_list().entries(self.flags.iter().map(|(setting, _)| setting.path())).finish()
     }
 }
 
 impl Typed {
+    pub(crate) fn of(flags: Vec<(&'static Setting, Vec<String>)>) -> Self {
+        Self { flags, handed: Vec::new() }
+    }
+
+    /// The same where it is listened already.
+    pub(crate) fn listening(&self, handed: &[(Role, SocketAddr)]) -> Self {
+        Self { handed: handed.to_vec(), ..self.clone() }
+    }
+
     /// What they say, and what of it cannot be taken apart.
     pub(crate) fn layer(&self, problems: &mut Vec<Problem>) -> Layer {
         let mut layer = Layer::new(Origin::Flags, "");
-        for (setting, texts) in &self.0 {
+        for (setting, texts) in &self.flags {
             let place = Place::Flag(setting.typed().unwrap_or_default());
             if setting.kind == Kind::InlineSection {
                 section(setting, texts, &mut layer, problems);
@@ -36,6 +51,11 @@ impl Typed {
                 }
             }
             layer.values.push(Value { setting, items, place });
+        }
+        for (role, address) in &self.handed {
+            let Some(setting) = table::find(Section::Program, role.key()) else { continue };
+            layer.values.retain(|value| !std::ptr::eq(value.setting, setting));
+            layer.values.push(Value::one(setting, Item::new(address.to_string(), Place::Flag(role.to_string()))));
         }
         layer
     }

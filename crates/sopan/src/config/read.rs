@@ -6,10 +6,11 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use http::header::AUTHORIZATION;
-use http::{HeaderName, Method};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST};
+use http::{HeaderName, HeaderValue, Method};
 use sopan_core::access::{KEY_BYTES_MIN, KeyDigest, KeyFields, is_unclear};
 use sopan_core::calendar::read_end;
+use sopan_core::headers::is_hop_by_hop;
 use sopan_core::safety::HostName;
 use sopan_engine::CredentialPlace;
 
@@ -306,6 +307,26 @@ pub(in crate::config) fn prefix(text: &str) -> Result<String, String> {
 /// When something ends.
 pub(in crate::config) fn end(text: &str) -> Result<SystemTime, String> {
     read_end(text).map_err(|error| error.to_string())
+}
+
+/// What something is called: some letters, and no more than a line of them.
+pub(in crate::config) fn word(text: &str) -> Result<String, String> {
+    const CHARS_MAX: usize = 100;
+    let is_word = !text.is_empty() && text.chars().count() <= CHARS_MAX && !text.contains(char::is_control);
+    is_word.then(|| text.to_owned()).ok_or_else(|| format!("`{text}` is not a name; write 1 to {CHARS_MAX} letters"))
+}
+
+/// A field with its value, which is shown nowhere, not even where it is wrong.
+pub(in crate::config) fn field(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let wrong = || "it is no field with a value; write for example Authorization: Bearer ${TOKEN}".to_owned();
+    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+    let name: HeaderName = name.trim().parse().map_err(|_| wrong())?;
+    let mut value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
+    if is_hop_by_hop(&name) || [HOST, CONTENT_LENGTH, CONTENT_TYPE, EXPECT].contains(&name) {
+        return Err(format!("`{name}` cannot be set, since it tells how a request is sent; leave it away"));
+    }
+    value.set_sensitive(true);
+    Ok((name, value))
 }
 
 /// A size of memory that has room for something.

@@ -36,6 +36,15 @@ pub(crate) fn schema() -> String {
 fn top() -> Map<String, Value> {
     let mut properties = of(Section::Program);
     properties.insert(
+        "traces".to_owned(),
+        json!({
+            "description": "Which requests are told of in traces, and where those go.",
+            "type": "object",
+            "additionalProperties": false,
+            "properties": of(Section::Traces),
+        }),
+    );
+    properties.insert(
         "defaults".to_owned(),
         json!({
             "description": "What counts for every upstream that does not say otherwise.",
@@ -106,6 +115,10 @@ fn of(section: Section) -> Map<String, Value> {
 }
 
 fn one(setting: &Setting) -> Value {
+    if setting.kind == Kind::SecretFields {
+        let value = json!({"type": ["string", "number", "boolean"]});
+        return json!({"description": setting.paragraph(), "type": "object", "additionalProperties": value});
+    }
     let mut forms = forms(setting.kind);
     forms.push(json!({"$ref": "#/$defs/stand_in"}));
     let item = json!({"anyOf": forms});
@@ -149,7 +162,9 @@ fn forms(kind: Kind) -> Vec<Value> {
         Kind::AddressOr(word) => with(vec![text("^.+:[0-9]+$")], word),
         Kind::Url => vec![text("^https?://")],
         Kind::ClientBy => vec![text("^(ip|connection|header:.+)$")],
-        Kind::Route | Kind::File | Kind::Directory | Kind::Names => vec![json!({"type": "string", "minLength": 1})],
+        Kind::Route | Kind::File | Kind::Directory | Kind::Names | Kind::Word | Kind::SecretFields => {
+            vec![json!({"type": "string", "minLength": 1})]
+        }
         Kind::Limits => {
             vec![text("^(unlimited|[0-9.]+/(s|sec|second|m|min|minute|h|hour|d|day)s?( burst [0-9]+)?|[0-9]+ per .+)$")]
         }

@@ -22,7 +22,8 @@ use super::problem::{Place, Problem, Warned, Wrong};
 use super::read::show_size;
 use super::resolve::{Resolved, Taken, is_of_upstream};
 use super::route::Route;
-use super::setting::Section;
+use super::setting::{Section, Setting};
+use super::traces::Traces;
 use crate::admin::Token;
 
 /// What `sopan serve` does.
@@ -54,6 +55,8 @@ pub(crate) struct Serve {
     pub(crate) state: Option<PathBuf>,
     /// Where answers are stored.
     pub(crate) store: Store,
+    /// Which exchanges are told of in traces, if any are.
+    pub(crate) traces: Option<Traces>,
     /// Whether every exchange is logged.
     pub(crate) access_log: bool,
     pub(crate) log: Format,
@@ -194,7 +197,8 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     let table = Layer::table();
     of_one(&flags, parts.len(), &mut wrong.problems);
     let layers = |own| [Some(&flags), own, defaults, Some(&table)].into_iter().flatten().collect::<Vec<_>>();
-    let program = Resolved::of(&layers(top), |setting| setting.section == Section::Program);
+    let of_program = |setting: &Setting| matches!(setting.section, Section::Program | Section::Traces);
+    let program = Resolved::of(&layers(top), of_program);
     let mut served = Vec::new();
     let mut upstreams = Vec::new();
     let mut found = Vec::new();
@@ -302,6 +306,7 @@ fn made(
             memory_bytes: program.cache_size,
             disk: program.cache_dir.map(|directory| (directory, program.cache_disk_size)),
         },
+        traces: program.traces.made(),
         access_log: program.access_log,
         log: program.log,
         warnings: Vec::new(),

@@ -52,6 +52,8 @@ pub(crate) enum Rank {
 pub(crate) enum Section {
     /// At the top.
     Program,
+    /// In `traces` there.
+    Traces,
     /// In an upstream, or in `defaults`.
     Upstream,
     /// In the `queue` of either.
@@ -72,15 +74,16 @@ impl Section {
     /// The sections within an upstream.
     pub(crate) const INNER: [Self; 5] = [Self::Queue, Self::Retry, Self::Breaker, Self::Cache, Self::Credential];
 
-    /// Whether it is of an upstream.
+    /// Whether each upstream has its own.
     pub(crate) fn is_of_upstream(self) -> bool {
-        !matches!(self, Self::Program | Self::Client)
+        !matches!(self, Self::Program | Self::Client | Self::Traces)
     }
 
-    /// The key under which it stands in an upstream, if it stands under one.
+    /// The key under which it stands in an upstream, or at the top, if it stands under one.
     pub(crate) fn key(self) -> Option<&'static str> {
         match self {
             Self::Program | Self::Upstream | Self::Client => None,
+            Self::Traces => Some("traces"),
             Self::Queue => Some("queue"),
             Self::Retry => Some("retry"),
             Self::Breaker => Some("breaker"),
@@ -143,6 +146,10 @@ pub(crate) enum Kind {
     Prefixes,
     /// A date, or a date and time.
     End,
+    /// A few letters.
+    Word,
+    /// Fields with their values, which are never shown. In a file they stand by their names.
+    SecretFields,
     /// `on` or `off`, and in a file the settings of the section.
     Section,
     /// The same; its settings have no flags of their own, and stand in one line.
@@ -164,6 +171,7 @@ impl Kind {
                 | Self::Upstreams
                 | Self::Methods
                 | Self::Prefixes
+                | Self::SecretFields
         )
     }
 
@@ -203,6 +211,8 @@ impl Kind {
             Self::Field | Self::Variable | Self::Parameter => "NAME".to_owned(),
             Self::SchemeOr(word) => format!("SCHEME|{word}"),
             Self::PathRules => "'/PATH RULE'".to_owned(),
+            Self::Word => "WORD".to_owned(),
+            Self::SecretFields => "'NAME: VALUE'".to_owned(),
             Self::InlineSection => "on|off|SETTINGS".to_owned(),
             Self::Digests => "SHA256".to_owned(),
             Self::KeyFields => "FIELD".to_owned(),
@@ -247,6 +257,10 @@ impl Kind {
             Self::Methods => "methods such as GET or POST, in capitals".to_owned(),
             Self::Prefixes => "paths such as /shop/orders, each with all below it".to_owned(),
             Self::End => "a date such as 2026-12-31, or a time such as 2026-12-31T18:00:00+01:00".to_owned(),
+            Self::Word => "a word".to_owned(),
+            Self::SecretFields => {
+                "names of fields with their values, such as Authorization: Bearer ${TOKEN}".to_owned()
+            }
         }
     }
 }
@@ -285,7 +299,9 @@ impl Setting {
     /// A value for who wants one, where there is no default.
     pub(crate) fn example(&self) -> &'static str {
         match self.kind {
+            Kind::Url if self.section == Section::Traces => "http://127.0.0.1:4318/v1/traces",
             Kind::Url => "https://api.example.com/v2",
+            Kind::SecretFields => "{ X-Team: shop }",
             Kind::Route => "/shop",
             Kind::Names => "[proxy.example.com]",
             Kind::Statuses => "[425]",

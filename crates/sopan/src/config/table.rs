@@ -8,13 +8,14 @@ mod limits;
 mod passing;
 mod program;
 mod retries;
+mod traces;
 mod waiting;
 
 use std::fmt::Display;
 
 use super::setting::{Group, Kind, Put, Rank, Section, Setting};
 
-pub(crate) static GROUPS: [Group; 9] = [
+pub(crate) static GROUPS: [Group; 10] = [
     program::GROUP,
     credential::GROUP,
     limits::GROUP,
@@ -24,6 +25,7 @@ pub(crate) static GROUPS: [Group; 9] = [
     connections::GROUP,
     passing::GROUP,
     clients::GROUP,
+    traces::GROUP,
 ];
 
 /// All of them.

@@ -18,6 +18,7 @@ use sopan_core::policy::{
     BreakerPolicy, CachePolicy, JitterKind, LanePolicy, Limit, OnLongRetryAfter, RetryPolicy, Revalidate,
 };
 use sopan_core::safety::{HostName, Hosts};
+use sopan_core::trace::Sampler;
 use sopan_fake::{Cut, Etag, RetryAfter, Window};
 
 use super::route::Route;
@@ -201,6 +202,13 @@ const SERVE: &[Effect<Serve>] = &[
     ("--idle-timeout", "7s", |c| (c.upstreams[0].settings.idle_timeout, c.idle_timeout) == (s(7), s(7))),
     ("--http2", "off", |s| !s.upstreams[0].settings.http2),
     ("--ca-file", "CERTIFICATE", |s| s.upstreams[0].settings.roots.ca_file.is_some()),
+    ("--otlp", "https://otlp.test/v1/traces", |s| {
+        let traces = s.traces.as_ref().unwrap();
+        (traces.to.path.as_str(), &*traces.service_name, traces.sampler)
+            == ("/v1/traces", "sopan", Sampler::new(1.0).unwrap())
+    }),
+    // Without where they go nothing is recorded.
+    ("--trace-sample", "0.1", |s| s.traces.is_none()),
     // Each needs the other, so they are looked at together elsewhere.
     ("--client-cert", ELSEWHERE, |_| true),
     ("--client-key", ELSEWHERE, |_| true),
@@ -618,6 +626,16 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
     ("--connect-timeout", "0", "is zero; allowed is more than zero", ""),
     ("--idle-timeout", "0ms", "is zero; allowed is more than zero", ""),
     ("--http2", "maybe", "is not allowed; write on or off", ""),
+    (
+        "--otlp",
+        "https://me:pw@otlp.test",
+        "`https://otlp.test` is not where traces can go: it holds a user name or password, which would be shown in logs; \
+         write for example http://127.0.0.1:4318/v1/traces",
+        "",
+    ),
+    ("--trace-sample", "2", "2 is not allowed; allowed is 0 to 1", ""),
+    ("--trace-sample", "NaN", "NaN is not allowed; allowed is 0 to 1", ""),
+    ("--trace-sample", "some", "is not a number; write for example 0.25", ""),
 ];
 const UPSTREAM_GRAMMAR: &str = "write for example https://api.example.com or http://127.0.0.1:8765/v2";
 

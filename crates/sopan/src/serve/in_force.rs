@@ -27,11 +27,7 @@ pub(super) struct InForce<'a> {
     credential: Option<String>,
 }
 
-/// Its limits as they are written, rates before quotas: the order in which a lane tells how full they are.
-pub(super) fn limits_of(served: &Served) -> Vec<String> {
-    in_order(served).map(ToString::to_string).collect()
-}
-
+/// Its limits, rates before quotas: the order in which a lane tells how full they are.
 pub(super) fn in_order(served: &Served) -> impl Iterator<Item = &Limit> {
     let limits = &served.settings.lane.limits;
     let (rates, quotas): (Vec<_>, Vec<_>) = limits.iter().partition(|limit| matches!(limit, Limit::Rate(_)));
@@ -172,7 +168,7 @@ mod tests {
             "requests go to https://api.test/v2; limits 10/s, 5000 per 1h; max_in_flight 50; waiting_max 1000; \
              wait_max unlimited; max_retries 0; breaker off; cache on; default_ttl 5m; credential in ?key"
         );
-        assert_eq!(limits_of(&served), ["10/s", "5000 per 1h"]);
+        assert_eq!(in_order(&served).map(ToString::to_string).collect::<Vec<_>>(), ["10/s", "5000 per 1h"]);
     }
 
     #[test]

@@ -58,12 +58,13 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         workers: 2,
         state: None,
         store: config::Store { memory_bytes: 1 << 20, disk: None },
+        traces: None,
         access_log: false,
         log: Format::Text,
         warnings: Vec::new(),
     };
     let counted = Arc::clone(&metrics);
-    thread::spawn(move || run(settings, Json::Null, counted).unwrap());
+    thread::spawn(move || run(settings, Json::Null, counted, Sockets::default()).unwrap());
     (listen, metrics)
 }
 

@@ -154,8 +154,8 @@ mod tests {
         let picture = view().draw(Size(80, 24)).join("\n");
         for part in [
             "sopan 0.1.0 at 127.0.0.1:8001, up 108 s",
-            "> shop             1.4/s      9.9/s  31",
-            "  mail (observed)  unlimited",
+            "> shop             0/s      9.9/s  31",
+            "  mail (observed)  0/s",
             "5000 per 1h              [################    ] 4021 of 5000 free",
             "at this rate a quota of shop is used up in 7 min",
             "waiting: etl 24 (3.1 s), 10.0.0.7 6 (2.1 s), header x-team #3fa2 1 (500 ms)",

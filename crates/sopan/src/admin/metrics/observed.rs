@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Unit;
 use sopan_engine::event::Observed;
 
-use super::{SECONDS, Tally};
+use super::tally::{SECONDS, Tally};
 
 /// Why a lane that observes would refuse: it never sees what waits until its deadline.
 const REASONS: [&str; 3] = ["queue-full", "wait-too-long", "breaker-open"];
@@ -155,6 +155,7 @@ mod tests {
             whole: true,
             steps: &[],
             steps_left_out: 0,
+            trace: None,
         });
     }
 

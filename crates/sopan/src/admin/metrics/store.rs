@@ -9,6 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
 use sopan_engine::{Cache, DiskState, Usage};
 
 /// The cache that is shown, as long as it lives.
@@ -36,13 +37,14 @@ impl Shown<'_> {
     fn usage(&mut self, usage: &Usage) -> fmt::Result {
         let disk = usage.disk.as_ref();
         let bytes = (usage.memory_bytes, disk.map(|disk| disk.bytes));
-        self.tiers("cache_bytes", "What stored answers take.", MetricType::Gauge, bytes)?;
+        self.tiers("cache", "What stored answers take.", Some(&Unit::Bytes), MetricType::Gauge, bytes)?;
         let bytes_max = (usage.memory_bytes_max, disk.map(|disk| disk.bytes_max));
-        self.tiers("cache_bytes_max", "What stored answers may take.", MetricType::Gauge, bytes_max)?;
+        self.tiers("cache_max", "What stored answers may take.", Some(&Unit::Bytes), MetricType::Gauge, bytes_max)?;
         let targets = (usage.memory_targets, disk.map(|disk| disk.targets));
-        self.tiers("cache_entries", "URLs for which answers are stored.", MetricType::Gauge, targets)?;
+        self.tiers("cache_entries", "URLs for which answers are stored.", None, MetricType::Gauge, targets)?;
         let evictions = (usage.memory_evictions, disk.map(|disk| disk.evictions));
-        self.tiers("cache_evictions", "Answers that went to make room for others.", MetricType::Counter, evictions)?;
+        let help = "Answers that went to make room for others.";
+        self.tiers("cache_evictions", help, None, MetricType::Counter, evictions)?;
         let Some(disk) = disk else { return Ok(()) };
         let help = "Answers that were not stored on the disk because it was full, lost or too slow.";
         let skipped = self.0.encode_descriptor("cache_disk_skipped", help, None, MetricType::Counter)?;
@@ -56,8 +58,15 @@ impl Shown<'_> {
     }
 
     /// One value for the memory, and one for the disk if there is one.
-    fn tiers(&mut self, name: &str, help: &str, kind: MetricType, (memory, disk): (u64, Option<u64>)) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, kind)?;
+    fn tiers(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        kind: MetricType,
+        (memory, disk): (u64, Option<u64>),
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, unit, kind)?;
         for (tier, value) in [("memory", Some(memory)), ("disk", disk)] {
             let Some(value) = value else { continue };
             let labels = [("tier", tier)];

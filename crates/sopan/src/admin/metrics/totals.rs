@@ -6,7 +6,8 @@ use prometheus_client::metrics::counter::Counter;
 use sopan_engine::event::Cached;
 use sopan_engine::refusal::REASONS;
 
-use super::{ATTEMPTS, CLASSES, Metrics};
+use super::Metrics;
+use super::tally::{ATTEMPTS, CLASSES};
 
 /// The counters, by the values of their label.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -132,6 +132,9 @@ fn misplaced(part: &Part<'_>, key: &str) -> Option<String> {
     if !of_program && table::find(Section::Program, key).is_some() {
         return Some("at the top of the file".to_owned());
     }
+    if part.section != Section::Traces && table::find(Section::Traces, key).is_some() {
+        return Some("in the `traces` at the top of the file".to_owned());
+    }
     let setting = table::of_upstream(key).filter(|setting| setting.in_file);
     if part.section == Section::Client && (setting.is_some() || key == "queue") {
         return Some("to an upstream, or to `defaults`".to_owned());
@@ -148,7 +151,7 @@ fn misplaced(part: &Part<'_>, key: &str) -> Option<String> {
         let is_own = OWN.contains(&key) && part.layer.origin == Origin::Defaults;
         return is_own.then(|| "to a single upstream".to_owned());
     }
-    Some(match (section.key(), of_program) {
+    Some(match (section.key(), !part.section.is_of_upstream()) {
         (Some(inner), true) => format!("in the `{inner}` of an upstream, or of `defaults`"),
         (Some(inner), false) => format!("in `{inner}`"),
         (None, true) if OWN.contains(&key) => {

@@ -225,7 +225,7 @@ fn a_restart_keeps_what_is_stored_and_one_directory_is_for_one_program() {
     until(|| (disk(&proxy, "entries{tier=\"disk\"}") == 2.0).then_some(()));
     let bytes = disk(&proxy, "bytes{tier=\"disk\"}");
     assert!((300_000.0..400_000.0).contains(&bytes), "{bytes}");
-    assert_eq!(disk(&proxy, "bytes_max{tier=\"memory\"}"), f64::from(256 << 20));
+    assert_eq!(disk(&proxy, "max_bytes{tier=\"memory\"}"), f64::from(256 << 20));
     assert_eq!((disk(&proxy, "entries{tier=\"memory\"}"), disk(&proxy, "evictions_total{tier=\"disk\"}")), (2.0, 0.0));
     assert_eq!((disk(&proxy, "disk{state=\"in_use\"}"), disk(&proxy, "disk{state=\"lost\"}")), (1.0, 0.0));
     proxy.program.signal("TERM");

@@ -40,7 +40,7 @@ impl Serve {
     }
 
     pub(super) fn start_at(listen: &str, upstream: &str, flags: &[&str]) -> Self {
-        let mut args = vec!["--listen", listen, "--upstream", upstream];
+        let mut args = vec!["--listen", listen, "--admin", "127.0.0.1:0", "--upstream", upstream];
         args.extend(flags.iter().flat_map(|flag| flag.splitn(2, ' ')));
         Self::run(&args)
     }
@@ -49,16 +49,17 @@ impl Serve {
     pub(super) fn start_with(settings: &str) -> Self {
         let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
         std::fs::write(&file, settings).unwrap();
-        Self::run(&["--listen", "127.0.0.1:0", "--config", file.path().to_str().unwrap()])
+        let path = file.path().to_str().unwrap();
+        Self::run(&["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config", path])
     }
 
-    fn run(args: &[&str]) -> Self {
-        let args = [&["serve", "--admin", "127.0.0.1:0"], args].concat();
-        Self::spawn(command(&args).stdout(Stdio::null()))
+    /// Runs with these arguments and no others.
+    pub(super) fn run(args: &[&str]) -> Self {
+        Self::begin(command(&[&["serve"], args].concat()).stdout(Stdio::null()))
     }
 
-    /// Runs a command that serves, and has an admin port.
-    pub(super) fn spawn(command: &mut Command) -> Self {
+    /// Runs what becomes `sopan serve`, and listens to what it logs.
+    pub(crate) fn begin(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (err, kept) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&lines));

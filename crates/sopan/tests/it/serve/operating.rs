@@ -12,7 +12,7 @@ use super::wire::request;
 use crate::support::{self, PATIENCE, nobody, skipped, sopan, until};
 
 /// A change, as a program asks for it.
-fn change(admin: SocketAddr, path: &str, body: &Json) -> (u16, Json) {
+pub(super) fn change(admin: SocketAddr, path: &str, body: &Json) -> (u16, Json) {
     let body = body.to_string();
     let head = format!("POST {path} HTTP/1.1\r\nHost: {admin}\r\nContent-Type: application/json");
     asked(admin, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
@@ -179,7 +179,7 @@ fn status_is_a_table_for_people_and_an_object_for_programs() {
     let lines: Vec<_> = out.lines().collect();
     assert!(lines[0].starts_with("sopan ") && lines[0].contains(&format!("at {}, up ", proxy.admin)), "{out}");
     assert_eq!(lines[2], "upstream  allowed  used   waiting  wait  hold  breaker  cache");
-    assert_eq!(lines[3], "default   1.4/s    0.1/s  0        -     -     closed   0 %");
+    assert_eq!(lines[3], "default   10/s     0.1/s  0        -     -     closed   0 %");
     let run = sopan(&["status", "--json", "--admin", &admin]);
     let told: Json = serde_json::from_slice(&run.out).unwrap();
     assert_eq!(told["upstreams"][0]["limits"][1]["limit"], "5000 per 1h");

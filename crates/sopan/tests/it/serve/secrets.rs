@@ -442,7 +442,7 @@ fn check_run(log: &str) {
     let serve = || {
         let out = fs::File::options().create(true).append(true).open(scene.path("out")).unwrap();
         let args = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config", &settings];
-        Serve::spawn(scene.command(&args).stdout(Stdio::from(out)).stderr(Stdio::piped()))
+        Serve::begin(scene.command(&args).stdout(Stdio::from(out)).stderr(Stdio::piped()))
     };
     let mut proxy = serve();
     let mut said = ask_everything(&proxy);
@@ -568,7 +568,7 @@ fn the_api_sees_its_own_key_once_and_nothing_of_the_client_s() {
     let settings = scene.path("sopan.yaml");
     fs::write(&settings, scene.settings("text")).unwrap();
     let args = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config", &settings];
-    let proxy = Serve::spawn(scene.command(&args).stdout(Stdio::null()));
+    let proxy = Serve::begin(scene.command(&args).stdout(Stdio::null()));
     let key = Secret::new("the client's key", ETL);
     let basic = base64(format!("me:{ETL}").as_bytes());
     let bearer = format!("Authorization: Bearer {ETL}\r\n");

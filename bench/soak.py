@@ -302,7 +302,7 @@ def picture(samples, marks):
     rows = [("memory, MiB (Pss)", lambda s: s["memory_kib"] / 1024), ("requests waiting", lambda s: s["waiting"]), ("descriptors", lambda s: s["descriptors"])]
     total = samples[-1]["at"]
     x = lambda at: left_edge + at / total * width
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left_edge + width + 16} {len(rows) * (height + top) + 30}" font-family="sans-serif" font-size="12">',
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left_edge + width + 30} {len(rows) * (height + top) + 30}" font-family="sans-serif" font-size="12">',
            '<rect width="100%" height="100%" fill="#ffffff"/>']
     for row, (name, value) in enumerate(rows):
         base = (row + 1) * (height + top)

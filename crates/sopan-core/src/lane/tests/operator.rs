@@ -114,6 +114,26 @@ fn a_breaker_that_is_opened_by_hand_refuses_and_probes_like_any_other() {
 }
 
 #[test]
+fn a_breaker_that_was_opened_by_hand_stays_open_as_long_in_the_next_process() {
+    let mut world = world(&["10/s"]);
+    let mut notes = Vec::new();
+    world.lane.restore(&[], at(0));
+    world.lane.open_breaker(Some(MINUTE), at(0)).unwrap();
+    world.step(0);
+    world.lane.journal(at(0), &mut notes);
+    assert_eq!(notes, [Note::Breaker { open_for: Some(MINUTE) }]);
+    let half_open_in = |notes: &[Note]| {
+        let mut next = self::world(&["10/s"]);
+        next.lane.restore(notes, at(0));
+        next.lane.outlook(0, at(0)).half_open_in
+    };
+    assert_eq!(half_open_in(&notes), Some(MINUTE));
+    // But no longer than it can have been opened for.
+    let longer = [Note::Breaker { open_for: Some(Duration::from_secs(86_400)) }];
+    assert_eq!(half_open_in(&longer), Some(Duration::from_secs(3_600)));
+}
+
+#[test]
 fn the_outlook_tells_who_waits_and_how_long_one_more_would() {
     let mut world = world(&["1/s", "1000 per 1h"]);
     let resting = world.lane.outlook(2, at(0));

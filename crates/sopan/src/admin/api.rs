@@ -136,7 +136,7 @@ async fn purge(State(scene): There, Extension(peer): Extension<Peer>, sent: Sent
         },
         _ => return Err(Problem::bad("say one of `url`, `prefix` and `\"all\": true`")),
     };
-    tracing::info!(by = %peer.0, "by hand: {shown} is purged from the cache");
+    tracing::info!(by = %peer.0, "by hand: purged from the cache: {shown}");
     Ok(told(&what))
 }
 

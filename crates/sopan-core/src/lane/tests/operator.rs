@@ -37,6 +37,12 @@ fn a_released_lane_lets_one_go_at_once_and_the_others_follow_evenly() {
     // One that is over is none.
     world.lane.hold(Duration::from_secs(1), at(10_000));
     assert!(!world.lane.release(at(11_000)));
+    // As long as they were, and not as long as they were to be.
+    assert_eq!(world.lane.held(), Duration::from_millis(5_050 + 1_000));
+    world.lane.hold(Duration::from_secs(1), at(12_000));
+    world.lane.hold(Duration::from_secs(1), at(12_400));
+    world.lane.prolong_hold(Duration::from_secs(1), at(12_500));
+    assert_eq!(world.lane.held(), Duration::from_millis(6_050 + 1_500));
 }
 
 #[test]

@@ -327,6 +327,8 @@ fn numbers_are_written_with_few_digits_and_their_unit() {
         ("took", json!(0), "<1 ms"),
         ("waited", json!(0), "–"),
         ("rate", json!(null), "unlimited"),
+        ("allowed", json!(null), "at once"),
+        ("allowed", json!(0), "0/s"),
         ("rate", json!(0), "0/s"),
         ("rate", json!(0.0115), "41.4/h"),
         ("rate", json!(9.94), "9.9/s"),

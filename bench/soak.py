@@ -31,7 +31,8 @@ from faulty import MODES
 from harness import ROOT, SOPAN, Folder, Program, free_port, machine, nginx_upstream, wrk
 
 KEY = "sopan_soak-0123456789abcdefghijklmnopqrstuvwxyz"
-CONNECTIONS = 256
+# As many as this with so much of a pause between two requests come to half of what sopan can pass on, about.
+CONNECTIONS, PAUSE_MS = 256, 15
 IDLE = 5
 SLOPE_MAX_MIB = 1.0
 
@@ -181,7 +182,7 @@ class Trouble:
         count = 0
         while not self.over.wait(0.05):
             count += 1
-            source = f"127.0.{count // 100 % 200 + 1}.{count // 10 % 10 + 2}"
+            source = f"127.0.{count // 12 % 200 + 1}.2"
             try:
                 connection = http.client.HTTPConnection("127.0.0.1", self.proxy.port, timeout=10, source_address=(source, 0))
                 connection.request("GET", "/1k", headers={"X-Api-Key": f"guess-{count}-0123456789"})
@@ -233,11 +234,13 @@ def slope(samples, key):
 
 
 def peak(folder, good, ill):
+    """What it can pass on, and how many connections with a pause come to half of that."""
     proxy = Proxy(folder, good, ill)
     try:
-        plain = script(folder, 0)
+        plain, pausing = script(folder, 0), script(folder, PAUSE_MS)
         wrk(proxy.port, "/1k", CONNECTIONS, 2, plain)
-        return max(wrk(proxy.port, "/1k", CONNECTIONS, 4, plain)["per_second"] for _ in range(2))
+        most = max(wrk(proxy.port, "/1k", CONNECTIONS, 4, plain)["per_second"] for _ in range(2))
+        return most, round(CONNECTIONS * most / 2 / wrk(proxy.port, "/1k", CONNECTIONS, 4, pausing)["per_second"])
     finally:
         proxy.program.end()
 
@@ -249,12 +252,11 @@ def soak(folder, seconds):
     ill = subprocess.Popen(faulty, stdin=subprocess.PIPE, text=True)
     try:
         with Program(nginx_argv, good):
-            most = peak(folder, good, ill_port)
-        half = most / 2
+            most, connections = peak(folder, good, ill_port)
         proxy = Proxy(folder, good, ill_port, rate=most * 0.6)
         trouble = Trouble(proxy, nginx_argv, good, ill)
         try:
-            return most, *watch(proxy, trouble, script(folder, max(1, round(CONNECTIONS / half * 1000 - 1))), seconds)
+            return most, *watch(proxy, trouble, connections, script(folder, PAUSE_MS), seconds)
         finally:
             trouble.end()
             trouble.nginx.end()
@@ -264,11 +266,11 @@ def soak(folder, seconds):
         ill.wait()
 
 
-def watch(proxy, trouble, lua, seconds):
+def watch(proxy, trouble, connections, lua, seconds):
     time.sleep(1)
     before = proxy.kinds(), proxy.sample()
     load = {}
-    loader = threading.Thread(target=lambda: load.update(wrk(proxy.port, "/1k", CONNECTIONS, seconds, lua)))
+    loader = threading.Thread(target=lambda: load.update(wrk(proxy.port, "/1k", connections, seconds, lua)))
     began, busy = time.monotonic(), proxy.program.cpu()
     loader.start()
     trouble.begin()

@@ -366,6 +366,7 @@ impl Reader {
         // Some write the key itself, and not what it is known by, or where it is.
         let is_key = match part.section {
             Section::Client => plain(&key.text).contains("key"),
+            Section::Traces => ["key", "header", "auth", "token"].iter().any(|word| plain(&key.text).contains(word)),
             section => section == Section::Credential,
         };
         self.file.problems.push(if is_key { problem.hiding(&Place::File(node.span.clone())) } else { problem });

@@ -177,7 +177,7 @@ impl Kind {
 
     /// Whether what is wrong may be a secret that was put where it does not belong.
     pub(crate) fn may_be_secret(self) -> bool {
-        matches!(self, Self::Digests | Self::Variable | Self::SchemeOr(_) | Self::Field | Self::Parameter)
+        matches!(self, Self::Digests | Self::SchemeOr(_))
     }
 
     /// Whether it switches a section.

@@ -168,7 +168,9 @@ fn values_of_secrets(line: &str, mut hide: impl FnMut(Range<usize>)) {
         let is_secret = |word: &str, at: usize| word != "credential" || !part[at..].starts_with('{');
         let first =
             |word: &str| part.match_indices(word).find_map(|(at, _)| value(at).filter(|value| is_secret(word, *value)));
-        if let Some(first) = SECRETS.into_iter().filter_map(first).chain(no_variable(part)).min() {
+        if let Some(first) =
+            SECRETS.into_iter().filter_map(first).chain(no_variable(part)).chain(key_itself(part)).min()
+        {
             hide(begin + first..begin + part.len());
         }
         begin += part.len() + 1;
@@ -183,6 +185,15 @@ fn no_variable(part: &str) -> Option<usize> {
         let end = rest.find(['"', '\'', ' ', ',', '}']).unwrap_or(rest.len());
         let is_name = is_variable(&rest[..end]) || rest.starts_with('$') || end == 0;
         (!is_name).then_some(part.len() - rest.len())
+    })
+}
+
+/// Where a text begins that is called a key and nothing else, as no setting is.
+fn key_itself(part: &str) -> Option<usize> {
+    part.match_indices("key").find_map(|(at, word)| {
+        let is_begun = part[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));
+        let rest = part[at + word.len()..].trim_start_matches(['"', '\'']).strip_prefix(':')?;
+        (!is_begun).then_some(part.len() - rest.trim_start_matches(' ').len())
     })
 }
 
@@ -245,6 +256,7 @@ mod tests {
             ("credential: { env: API_KEY, header: x }", "credential: { env: API_KEY, header: x }"),
             ("credential: { token: a, header: x }", "credential: { token: **************"),
             ("credential: s3cret", "credential: ******"),
+            ("key: s3cret, x: {\nkeyless: a\nclient_key: k.pem", "key: ************\nkeyless: a\nclient_key: k.pem"),
             ("env: sk-s3cret", "env: *********"),
             ("{\"env\": \"1a\"}", "{\"env\": \"****"),
             ("headers: {Authorization: Bearer é}", "headers: {Authorization: **********"),

@@ -27,6 +27,8 @@ const MAPS: &str = "maps/H%5+hN2&=wE7rTzJk0";
 const LEGACY: &str = "me:legacy/J+x9~vB4nM6qPs";
 const ADMIN: &str = "admin-4kPz7TtWq2VxLmB9-of-8001";
 /// What a client has for an API to which sopan adds nothing.
+/// What whoever takes traces wants to hear.
+const TRACES: &str = "traces-2Vb6NmQw8ErTy4UiOpLk";
 const OWN: &str = "own-sk-9Xh3LwQz8RtVb5NcYd";
 const OWN_COOKIE: &str = "own-sid-7Gj2KfWm4PxZs6TrQe";
 const OWN_QUERY: &str = "own-q-5Bv8HnMc3DzXw1LkJr";
@@ -46,6 +48,7 @@ fn secrets() -> Vec<Secret> {
         Secret::new("the password of legacy", &LEGACY[3..]),
         Secret::new("the pair of legacy", &pair),
         Secret::new("the admin token", ADMIN),
+        Secret::new("the key for traces", TRACES),
         Secret::new("a client's own key", OWN),
         Secret::new("a client's cookie", OWN_COOKIE),
         Secret::new("a client's key in a query", OWN_QUERY),
@@ -143,13 +146,16 @@ const PATHS: [&str; 20] = [
 struct Scene {
     folder: tempfile::TempDir,
     upstream: Scripted,
+    /// Where traces go; the first ones are refused.
+    collector: Scripted,
     closed: Port,
 }
 
 impl Scene {
     fn new() -> Self {
-        let scene =
-            Self { folder: tempfile::tempdir().unwrap(), upstream: Scripted::start(echoing), closed: Port::closed() };
+        let collector = Scripted::start(|request| Answer::status(if request.number < 3 { 401 } else { 200 }));
+        let (folder, upstream) = (tempfile::tempdir().unwrap(), Scripted::start(echoing));
+        let scene = Self { folder, upstream, collector, closed: Port::closed() };
         scene.write("shop", SHOP[0]);
         scene.write("legacy", LEGACY);
         scene.write("admin", ADMIN);
@@ -170,10 +176,12 @@ impl Scene {
     fn settings(&self, log: &str) -> String {
         let (url, closed) = (self.upstream.url(), self.closed.url());
         let tls = url.replace("http:", "https:");
+        let traces = self.collector.url();
         let path = |name| self.path(name);
         let (shop, legacy) = (path("shop"), path("legacy"));
         format!(
             "access_log: on\nlog: {log}\nadmin_token_file: {}\nstate: {}\ncache_dir: {}\nheader_timeout: 500ms\nidle_timeout: 500ms\n\
+             traces:\n  otlp: '{traces}'\n  headers: {{ Authorization: 'Bearer ${{SECRETS_OF_TRACES}}' }}\n\
              defaults:\n  limits: unlimited\n  breaker: off\n  attempt_timeout: 200ms\n  connect_timeout: 200ms\n  max_hold: 1ms\n  \
              retry: {{ max_retries: 1, backoff_base: 1ms, min_wait: 1ms }}\n\
              upstreams:\n  \
@@ -202,7 +210,11 @@ impl Scene {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = command(args);
         // Whoever asks for more of the log than there is gets no more.
-        command.env("SECRETS_OF_MAPS", MAPS).env("RUST_LOG", "trace").env("RUST_BACKTRACE", "1");
+        command
+            .env("SECRETS_OF_MAPS", MAPS)
+            .env("SECRETS_OF_TRACES", TRACES)
+            .env("RUST_LOG", "trace")
+            .env("RUST_BACKTRACE", "1");
         command
     }
 
@@ -480,6 +492,9 @@ fn check_run(log: &str) {
     proxy.program.signal("TERM");
     said.push(Said::new("the log of the second", proxy.wait().1.join("\n")));
     said.extend(scene.written());
+    let traces: Vec<_> = scene.collector.requests().iter().flat_map(|request| request.body.clone()).collect();
+    said.push(Said::new("what traces tell", traces));
+    assert!(said.last().unwrap().1.contains("/shop/garbage"), "they tell nothing");
     check_all(&said);
 }
 
@@ -504,6 +519,11 @@ fn no_secret_is_in_what_is_said_of_wrong_settings_or_of_an_answer() {
         ("key_sha256: ", format!("key: {ETL}, key_sha256: ")),
         (&*admin, format!("{admin}, admin_token: {ADMIN}")),
         (&*admin, OWN.to_owned()),
+        ("otlp: 'http://", format!("otlp: 'http://me:{TRACES}@")),
+        ("headers: {", format!("headers: {{ 'X Y': {TRACES}, ")),
+        ("headers: {", format!("headers: {{ Host: {TRACES}, ")),
+        ("headers: {", format!("header: {{ X: {TRACES}, ")),
+        ("headers: {", format!("key: {TRACES}, x: {{")),
         ("access_log: on", format!("admin_token: {ADMIN}")),
         ("access_log: on", format!("access_log: [on\npassword: '{OWN}'")),
     ] {

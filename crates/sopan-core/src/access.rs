@@ -133,20 +133,29 @@ fn has_any(headers: &HeaderMap, names: &[&str]) -> bool {
 }
 
 /// Whether a path may mean another one to who reads it in another way: by segments that climb, also with parameters behind
-/// them (`/..;/`); by slashes of the other kind; by dots, slashes or percent signs that are encoded, also in ways that are no
-/// UTF-8 (`%c0%ae`); or by a percent sign that encodes nothing.
+/// them (`/..;/`); by slashes of the other kind; by dots, slashes or percent signs that are encoded, also in more bytes than UTF-8
+/// allows (`%c0%ae`, `%e0%80%ae`); or by a percent sign that encodes nothing.
 pub fn is_unclear(path: &str) -> bool {
     let climbs = |segment: &str| {
         segment.starts_with("..")
             || segment.strip_prefix('.').is_some_and(|rest| rest.is_empty() || rest.starts_with([';', '%']))
     };
-    let hides = |(at, _): (usize, &str)| match path.as_bytes().get(at + 1..at + 3) {
-        Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => {
-            [b"2e", b"2f", b"5c", b"25", b"c0", b"c1"].iter().any(|hidden| digits.eq_ignore_ascii_case(*hidden))
-        }
-        _ => true,
+    // The first byte of a sequence says how long it is, and what could be said in a shorter one begins again below a bound.
+    let hides = |(at, _): (usize, &str)| match encoded(path, at) {
+        None | Some(b'.' | b'/' | b'\\' | b'%' | 0xc0 | 0xc1 | 0xf8..) => true,
+        Some(0xe0) => matches!(encoded(path, at + 3), Some(0x80..0xa0)),
+        Some(0xf0) => matches!(encoded(path, at + 3), Some(0x80..0x90)),
+        Some(_) => false,
     };
     path.contains('\\') || path.split('/').any(climbs) || path.match_indices('%').any(hides)
+}
+
+/// The byte that is percent-encoded there, if one is.
+fn encoded(path: &str, at: usize) -> Option<u8> {
+    let [b'%', digits @ ..] = path.as_bytes().get(at..at + 3)? else { return None };
+    // One that has a sign is no digit.
+    let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
+    u8::from_str_radix(digits, 16).ok()
 }
 
 #[cfg(test)]
@@ -255,6 +264,11 @@ mod tests {
             ("/mail/a\\..\\b", UNCLEAR),
             ("/mail/%252e%252e/x", UNCLEAR),
             ("/mail/%c0%ae%c0%ae/x", UNCLEAR),
+            ("/mail/%E0%80%AE%e0%80%ae/x", UNCLEAR),
+            ("/mail/%f0%80%80%ae./x", UNCLEAR),
+            ("/mail/%f8%80%80%80%ae./x", UNCLEAR),
+            ("/mail/%e0%a4%95/%e2%82%ac/%F0%9F%98%80/%e9", Ok(())),
+            ("/mail/%+e%+e/x", UNCLEAR),
             ("/mail/%u002e/x", UNCLEAR),
             ("/mail/100%", UNCLEAR),
             ("/mail/1%2", UNCLEAR),

@@ -128,6 +128,7 @@ pub struct Lane {
     hold: Option<Instant>,
     held_by: HeldBy,
     holds: u64,
+    held: Duration,
     /// What was sent of late.
     sent: Sent,
     restart: Option<Restart>,
@@ -192,6 +193,7 @@ impl Lane {
             hold: None,
             held_by: HeldBy::Upstream,
             holds: 0,
+            held: Duration::ZERO,
             sent: Sent::default(),
             restart: None,
             rounds: 0,
@@ -421,9 +423,15 @@ impl Lane {
         if self.hold.is_some_and(|until| until >= end) {
             return;
         }
-        (self.hold, self.held_by) = (Some(end), by);
+        self.hold_to(end, by, now);
         self.restart = None;
         self.bucket.hold_until(end);
+    }
+
+    fn hold_to(&mut self, end: Instant, by: HeldBy, now: Instant) {
+        let known = self.hold.map_or(now, |until| until.max(now));
+        self.held = self.held.saturating_add(end.since(known));
+        (self.hold, self.held_by) = (Some(end), by);
     }
 
     /// Counts a pause that is under way from `now`, where that ends later: the answer that asked for it has only now come to
@@ -431,7 +439,7 @@ impl Lane {
     pub fn prolong_hold(&mut self, wait: Duration, now: Instant) {
         let end = now.after(self.policy.hold_for(wait));
         if self.hold.is_some_and(|until| until < end) {
-            (self.hold, self.held_by) = (Some(end), HeldBy::Upstream);
+            self.hold_to(end, HeldBy::Upstream, now);
             self.bucket.hold_until(end);
         }
     }
@@ -444,6 +452,11 @@ impl Lane {
     /// Holds so far; see [`Turn::holds`].
     pub fn holds(&self) -> u64 {
         self.holds
+    }
+
+    /// How long all of them were, with what is still to come of the last.
+    pub fn held(&self) -> Duration {
+        self.held
     }
 
     /// How long connecting takes, as measured: tickets due within it, and half as much again, are told to prepare.

@@ -367,15 +367,19 @@ impl Queue {
         ahead
     }
 
-    /// Clients with tickets that wait.
+    /// Clients with tickets that wait, also those that are set aside.
     pub fn clients_waiting(&self) -> usize {
-        self.active.len()
+        self.active.len() + self.aside.len()
     }
 
-    /// Those who have most tickets waiting, the greatest first, at most `max` of the [`LOOKED_AT_MAX`] whose turns are next.
+    /// Those who have most tickets waiting, the greatest first, at most `max`: of the [`LOOKED_AT_MAX`] whose turns are next, and
+    /// of as many who come back first.
     pub fn longest_lines(&self, max: usize) -> Vec<LineOf> {
-        let next = self.active.iter().take(LOOKED_AT_MAX).map(|&(_, _, slot)| self.clients.get(slot));
+        let next = self.active.iter().take(LOOKED_AT_MAX).map(|&(_, _, slot)| slot);
+        let aside = self.aside.iter().take(LOOKED_AT_MAX).map(|&(_, slot)| slot);
         let mut lines: Vec<_> = next
+            .chain(aside)
+            .map(|slot| self.clients.get(slot))
             .map(|client| LineOf { client: client.id, weight: client.weight, waiting: client.line.len() })
             .collect();
         // Of equal ones, whoever goes first.

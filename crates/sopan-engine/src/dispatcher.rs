@@ -24,7 +24,7 @@ use sopan_core::journal::Note;
 use sopan_core::lane::shadow::{Foreseen, Shadow};
 use sopan_core::lane::{self, Call, Cause, Enter, Lane, Refusal, Snapshot, Visit};
 use sopan_core::queue::{Entry, TicketId};
-use sopan_core::time::Instant;
+use sopan_core::time::{Instant, nanos};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -65,6 +65,8 @@ pub(crate) struct Dispatcher {
     bars: Notify,
     /// The lane's count of holds, to be looked at without the lock.
     holds: AtomicU64,
+    /// How long they were, in nanoseconds, likewise.
+    held: AtomicU64,
     clock: Clock,
     /// What its upstream is called in the log.
     upstream: Arc<str>,
@@ -123,8 +125,9 @@ impl Dispatcher {
             let notes = state.restore(&shared.lane.kept());
             shared.lane.restore(&notes, now);
         }
-        let (shared, bars, holds) = (Mutex::new(shared), Notify::new(), AtomicU64::new(0));
-        Self { shared, bell: Arc::default(), bars, holds, clock, upstream }
+        let (shared, bars) = (Mutex::new(shared), Notify::new());
+        let (holds, held) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { shared, bell: Arc::default(), bars, holds, held, clock, upstream }
     }
 
     /// Serves the lane until the dispatcher is gone.
@@ -199,6 +202,11 @@ impl Dispatcher {
         self.holds.load(Ordering::Acquire)
     }
 
+    /// How long all holds were, with what is still to come of the last.
+    pub(crate) fn held(&self) -> Duration {
+        Duration::from_nanos(self.held.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn set_connect_time(&self, measured: Duration) {
         self.act(|shared, _| shared.lane.set_connect_time(measured));
     }
@@ -236,6 +244,7 @@ impl Dispatcher {
         let now = shared.now(self.clock);
         let done = act(&mut shared, now);
         let next = shared.step(now, &mut wakers);
+        self.held.store(nanos(shared.lane.held()), Ordering::Relaxed);
         self.holds.store(shared.lane.holds(), Ordering::Release);
         let sooner = next < shared.armed;
         shared.armed = shared.armed.min(next);

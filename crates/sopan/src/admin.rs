@@ -23,6 +23,7 @@ mod recent;
 pub(crate) mod state;
 mod token;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ use sopan_engine::clock::Clock;
 use sopan_engine::{Cache, Upstream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 pub(crate) use gate::Gate;
 use live::{Leash, Live, READERS_MAX};
@@ -107,16 +108,43 @@ pub(crate) async fn serve(listener: TcpListener, scene: Arc<Scene>, stop: impl F
     let (mut stop, mut telling) = (pin!(stop), pin!(live.run(&scene)));
     // Not `axum::serve`, which bounds neither connections nor how long they take, and leaves them behind.
     let mut connections = JoinSet::new();
+    let mut silent = Silent::default();
     loop {
+        let is_full = connections.len() >= CONNECTIONS_MAX + READERS_MAX;
         tokio::select! {
             () = &mut stop => return,
             never = &mut telling => match never {},
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX + READERS_MAX => match accepted {
-                Ok((socket, peer)) => drop(connections.spawn(serve_socket(socket, peer, router.clone()))),
+            accepted = listener.accept(), if !is_full || silent.has_any() => match accepted {
+                Ok((socket, peer)) => {
+                    if is_full && silent.cut_oldest() {
+                        connections.join_next().await;
+                    }
+                    let leash = Arc::<Leash>::default();
+                    let task = connections.spawn(serve_socket(socket, peer, router.clone(), Arc::clone(&leash)));
+                    silent.0.push_back((leash, task));
+                }
                 Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
             },
         }
+    }
+}
+
+/// Connections that may not have said yet what they want, the oldest first. They make room for others where there is none: a
+/// probe says it at once, and whoever only keeps connections open must not keep probes out.
+#[derive(Debug, Default)]
+struct Silent(VecDeque<(Arc<Leash>, AbortHandle)>);
+
+impl Silent {
+    fn has_any(&mut self) -> bool {
+        self.0.retain(|(leash, task)| !leash.has_asked() && !task.is_finished());
+        !self.0.is_empty()
+    }
+
+    /// Whether there was one.
+    fn cut_oldest(&mut self) -> bool {
+        let oldest = if self.has_any() { self.0.pop_front() } else { None };
+        oldest.inspect(|(_, task)| task.abort()).is_some()
     }
 }
 
@@ -135,6 +163,9 @@ fn router(scene: &Arc<Scene>, live: &Arc<Live>) -> Router {
 /// Lets in whoever may ask, and has no answer be kept, framed, or taken for what it is not.
 async fn guard(State(scene): State<Arc<Scene>>, request: axum::extract::Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
+    if let Some(leash) = parts.extensions.get::<Arc<Leash>>() {
+        leash.asks();
+    }
     let is_by_script = parts.headers.get("sec-fetch-dest").is_some_and(|dest| dest == "empty");
     let mut response = match scene.gate.admit(&parts) {
         Ok(()) => next.run(axum::extract::Request::from_parts(parts, body)).await,
@@ -161,12 +192,11 @@ const ALWAYS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-async fn serve_socket(socket: TcpStream, peer: SocketAddr, router: Router) {
+async fn serve_socket(socket: TcpStream, peer: SocketAddr, router: Router, leash: Arc<Leash>) {
     let mut http = http1::Builder::new();
     http.keep_alive(false).max_buf_size(UNREAD_BYTES_MAX);
     // One that is refused has another size, and works.
     let _ = set_socket_send_buffer_size(&socket, UNREAD_BYTES_MAX);
-    let leash = Arc::<Leash>::default();
     let router = router.layer(Extension(api::Peer(peer))).layer(Extension(Arc::clone(&leash)));
     // A connection that breaks is the scraper's business; one that does not read its answer would keep others out.
     let served = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(router));

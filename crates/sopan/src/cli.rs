@@ -99,7 +99,7 @@ const SERVE_EXAMPLE: &str = "\
 Example:
   sopan serve --upstream https://api.example.com --rate 10/s --burst 20
       then ask http://127.0.0.1:8000/orders, not https://api.example.com/orders,
-      and see `sopan top`, or http://127.0.0.1:8001/state, for what goes on";
+      and see http://127.0.0.1:8001/, or `sopan top`, for what goes on";
 
 const SIGNALS: &str = "\
 SIGTERM and SIGINT let what has begun finish (--drain) and end with 0; a second one ends at once. A wrong flag or \

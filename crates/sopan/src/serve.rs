@@ -196,15 +196,15 @@ async fn serve(
 
     parent.manager.serves(&format!("http://{address}")).await;
     tokio::spawn(parent.manager.clone().watch(workers.pulse()));
-    tokio::select! {
-        () = accept(&listener, &workers, &door, &places) => {}
-        () = parent.signals.next() => {}
-        () = drain.asked() => {}
-    }
+    let asked = tokio::select! {
+        () = accept(&listener, &workers, &door, &places) => false,
+        () = parent.signals.next() => false,
+        () = drain.asked() => true,
+    };
     parent.manager.ends(settings.drain).await;
     accept_rest(listener, &workers, &door, &places);
     // The listener is closed; new connections are refused from here on.
-    drain.run(settings.drain, &places, settings.max_connections, parent.signals).await;
+    drain.run(settings.drain, &places, settings.max_connections, asked, parent.signals).await;
     workers.stop();
     if let Some(traces) = traces {
         traces.close().await;

@@ -1,6 +1,6 @@
 //! `sopan status`: what goes on in a sopan that runs, once, as a table or as it was told.
 
-use crate::admin::state::{Breaker, BreakerState, Cached, Exchange, HeldBy, State, Upstream};
+use crate::admin::state::{Breaker, BreakerState, Cached, Exchange, HeldBy, Queue, State, Upstream};
 use crate::ask::{self, Unknown};
 use crate::config::Watch;
 use crate::log::Printable;
@@ -62,14 +62,25 @@ fn row(upstream: &Upstream) -> [String; COLUMNS.len()] {
     let name = Printable(&upstream.name).to_string();
     [
         if upstream.observe { format!("{name} (observed)") } else { name },
-        upstream.allowed_per_s.map_or_else(|| "unlimited".to_owned(), per_second),
+        allowed(upstream),
         per_second(upstream.used_per_s),
         queue.waiting.to_string(),
-        if queue.wait_s > 0.0 { span(queue.wait_s) } else { "-".to_owned() },
+        Some(longest_wait(queue)).filter(|wait| *wait > 0.0).map_or_else(|| "-".to_owned(), span),
         hold(upstream),
         breaker(&upstream.breaker),
         upstream.cache.as_ref().map_or_else(|| "-".to_owned(), hits),
     ]
+}
+
+/// A quota that is not used up lets all go that comes, which is not to say that there is no limit.
+fn allowed(upstream: &Upstream) -> String {
+    let without_rate = if upstream.limits.is_empty() { "unlimited" } else { "at once" };
+    upstream.allowed_per_s.map_or_else(|| without_rate.to_owned(), per_second)
+}
+
+/// The longest that one more would wait, whoever sends it: a client of whom many wait already waits for those first.
+fn longest_wait(queue: &Queue) -> f64 {
+    queue.clients.iter().map(|client| client.wait_s).fold(queue.wait_s, f64::max)
 }
 
 fn hold(upstream: &Upstream) -> String {
@@ -102,11 +113,13 @@ fn hits(cached: &Cached) -> String {
     }
 }
 
-/// An exchange in a line: `200   5.28 s GET /orders?page=… waited 3.2 s for a token, …`.
+/// An exchange in a line: `200  5.3 s GET  /orders?page=…  etl: waited 3.2 s for a token, …`.
 pub(crate) fn line_of(exchange: &Exchange) -> String {
+    let Exchange { total_s, method, target, client, .. } = exchange;
     let status = exchange.status.map_or_else(|| "---".to_owned(), |status| status.to_string());
-    let story = exchange.story.join(", ");
-    let line = format!("{status} {:>6} {:<4} {}  {story}", span(exchange.total_s), exchange.method, exchange.target);
+    // Nothing takes no time.
+    let took = if *total_s < 0.0005 { "<1 ms".to_owned() } else { span(*total_s) };
+    let line = format!("{status} {took:>6} {method:<4} {target}  {client}: {}", exchange.story.join(", "));
     Printable(&line).to_string()
 }
 
@@ -150,9 +163,9 @@ mod tests {
             [
                 "sopan 0.1.0 at 127.0.0.1:8001, up 108 s, 12 of 10000 connections",
                 "",
-                "upstream         allowed  used   waiting  wait    hold   breaker     cache",
-                "shop             0/s      9.9/s  31       310 ms  1.8 s  closed      59 %",
-                "mail (observed)  0/s      0/s    0        -       -      OPEN 6.5 s  -",
+                "upstream         allowed  used   waiting  wait   hold   breaker     cache",
+                "shop             0/s      9.9/s  31       3.1 s  1.8 s  closed      59 %",
+                "mail (observed)  0/s      0/s    0        -      -      OPEN 6.5 s  -",
             ]
         );
         let mut state = sample();
@@ -168,10 +181,23 @@ mod tests {
         exchange.story.truncate(2);
         assert_eq!(
             line_of(&exchange),
-            "200  5.3 s GET  /shop/orders?page=2&key=…  waited 3.2 s for a token, attempt 1"
+            "200  5.3 s GET  /shop/orders?page=2&key=…  etl: waited 3.2 s for a token, attempt 1"
         );
         exchange.target = "/\u{1b}[2J".to_owned();
         assert!(line_of(&exchange).contains(r"/\u{1b}[2J"));
+        exchange.total_s = 0.0;
+        assert!(line_of(&exchange).starts_with("200  <1 ms GET "), "{}", line_of(&exchange));
+    }
+
+    #[test]
+    fn a_quota_that_lasts_is_a_limit_all_the_same() {
+        let mut shop = sample().upstreams.remove(0);
+        for (limits, allowed_per_s, expected) in [(2, Some(10.0), "10/s"), (2, None, "at once"), (0, None, "unlimited")]
+        {
+            shop.limits.truncate(limits);
+            shop.allowed_per_s = allowed_per_s;
+            assert_eq!(allowed(&shop), expected);
+        }
     }
 
     #[test]

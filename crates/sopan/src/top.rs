@@ -1,8 +1,8 @@
 //! `sopan top`: what goes on in a sopan that runs, redrawn every second until it is told to stop.
 //!
 //! The picture is made of what was last told, the size of the terminal and the upstream that is chosen ([`view`]), and of nothing
-//! else; the terminal is put back as it was however this ends ([`screen`]). Where sopan does not answer, the picture says so and
-//! goes on asking, since that is when somebody looks.
+//! else; the terminal is put back as it was, unless a signal ends this ([`screen`]). Where sopan does not answer, the picture says
+//! so and goes on asking, since that is when somebody looks.
 
 mod screen;
 mod view;

@@ -41,7 +41,9 @@ impl Lane {
                     self.bucket.hold_until(end);
                 }
                 Note::Breaker { open_for: Some(left) } => {
-                    let until = now.after((*left).min(self.breaker.open_for()));
+                    // By hand it is opened for longer than by itself.
+                    let longest = self.breaker.open_for().max(self.policy.max_hold);
+                    let until = now.after((*left).min(longest));
                     self.breaker.restore(until);
                     noted.breaker = Some(until);
                 }

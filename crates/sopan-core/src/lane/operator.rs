@@ -24,9 +24,8 @@ impl Lane {
     /// and the rest follows as after any hold. Answers whether there was one.
     pub fn release(&mut self, now: Instant) -> bool {
         self.end_hold(now);
-        if self.hold.is_none() {
-            return false;
-        }
+        let Some(end) = self.hold else { return false };
+        self.held = self.held.saturating_sub(end.until(now));
         self.bucket.release(now);
         self.hold = Some(now);
         self.end_hold(now);

@@ -1,10 +1,10 @@
 //! What an exchange logs, for whoever runs the program: every wait before a retry, every failure that is not retried, and
 //! now and then that requests are refused.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use http::{Method, Uri};
+use parking_lot::Mutex;
 use sopan_core::headers::redact_url;
 use sopan_core::retry::Outcome;
 use sopan_core::time::Instant;
@@ -79,7 +79,7 @@ impl Exchange<'_> {
 
     /// An exchange that is only observed would be refused.
     pub(super) fn log_would_refuse(&self, refusal: &Refusal) {
-        let Some(count) = self.upstream.would_be_refusals.next(self.now()) else { return };
+        let Some(count) = self.upstream.would_be_refusals.next(refusal.reason(), self.now()) else { return };
         let more = if count > 1 { format!(" ({count} since the last such line)") } else { String::new() };
         let (reason, detail, upstream) = (refusal.reason(), refusal.detail(), self.upstream.name());
         let (method, target) = (self.head.method().as_str(), self.shown_target());
@@ -98,7 +98,7 @@ impl Exchange<'_> {
         if self.story.is_nobodys() {
             return self.log_unasked(refusal);
         }
-        let Some(count) = self.upstream.refusals.next(self.now()) else { return };
+        let Some(count) = self.upstream.refusals.next(refusal.reason(), self.now()) else { return };
         log_refusal(refusal, count, self.upstream.name(), self.head.method(), self.target_as_sent());
     }
 
@@ -148,22 +148,57 @@ fn thousandths(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
 
-/// Counts what is logged only now and then.
+/// Counts what is logged only now and then, each reason by itself: one that comes often hides no other.
 #[derive(Debug, Default)]
 pub(crate) struct Seldom {
-    /// From when on the next line may come, in nanoseconds.
-    from: AtomicU64,
-    silent: AtomicU64,
+    /// As many as there are reasons in the program, each once it has come.
+    of: Mutex<Vec<Told>>,
+}
+
+#[derive(Debug)]
+struct Told {
+    reason: &'static str,
+    /// From when on the next line may come.
+    from: Instant,
+    silent: u64,
 }
 
 impl Seldom {
-    /// One more; answers how many there were since the last line, if it is time for another.
-    pub(super) fn next(&self, now: Instant) -> Option<u64> {
-        let (now, next) = (now.as_nanos(), now.after(REFUSALS_APART).as_nanos());
-        let count = self.silent.fetch_add(1, Relaxed) + 1;
-        let is_due = |from| (from <= now).then_some(next);
-        self.from.fetch_update(Relaxed, Relaxed, is_due).ok()?;
-        self.silent.fetch_sub(count, Relaxed);
-        Some(count)
+    /// One more for this reason; answers how many there were since the last line, if it is time for another.
+    pub(super) fn next(&self, reason: &'static str, now: Instant) -> Option<u64> {
+        let mut of = self.of.lock();
+        let Some(told) = of.iter_mut().find(|told| told.reason == reason) else {
+            of.push(Told { reason, from: now.after(REFUSALS_APART), silent: 0 });
+            return Some(1);
+        };
+        told.silent += 1;
+        if now < told.from {
+            return None;
+        }
+        told.from = now.after(REFUSALS_APART);
+        Some(std::mem::take(&mut told.silent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_for_one_reason_hide_none_for_another() {
+        let seldom = Seldom::default();
+        let at = |seconds| Instant::ORIGIN.after(Duration::from_secs(seconds));
+        for (reason, second, expected) in [
+            ("key-unknown", 0, Some(1)),
+            ("key-unknown", 1, None),
+            ("not-allowed", 1, Some(1)),
+            ("not-allowed", 9, None),
+            ("key-unknown", 10, Some(2)),
+            ("not-allowed", 10, None),
+            ("not-allowed", 11, Some(3)),
+            ("key-unknown", 40, Some(1)),
+        ] {
+            assert_eq!(seldom.next(reason, at(second)), expected, "{reason} at {second} s");
+        }
     }
 }

@@ -90,7 +90,7 @@ impl Nowhere {
             None => {
                 let refusal = refusal(&request, why);
                 story.refused = Some(refusal.reason());
-                if let Some(count) = self.refusals.next(self.clock.now()) {
+                if let Some(count) = self.refusals.next(refusal.reason(), self.clock.now()) {
                     log_refusal(&refusal, count, NO_UPSTREAM, &request.method, &request.uri);
                 }
                 (refusal.response(), End::Refused(refusal))

@@ -52,11 +52,11 @@ enum Progress {
 #[derive(Debug, Clone, Copy)]
 enum Now {
     Between,
-    /// It waits for this, since then, when there had been so many holds.
+    /// It waits for this, since then, when holds had lasted so many milliseconds in all, as far as 32 bits say it.
     Waits {
         on: Awaited,
         since: Instant,
-        holds: u32,
+        held: u32,
     },
     /// The request was sent then, and its answer is waited for.
     Asks(Instant),
@@ -115,20 +115,24 @@ impl Story {
 
     /// A wait begins.
     pub(super) fn waits(&mut self, on: Awaited, since: Instant) {
-        self.now = Now::Waits { on, since, holds: 0 };
+        self.now = Now::Waits { on, since, held: 0 };
     }
 
-    /// A wait for a turn begins, when the lane has been held so often.
-    pub(super) fn waits_for_turn(&mut self, on: Awaited, holds: u64, since: Instant) {
-        self.now = Now::Waits { on, since, holds: holds as u32 };
+    /// A wait for a turn begins, when the lane has been held for so long in all.
+    pub(super) fn waits_for_turn(&mut self, on: Awaited, held: Duration, since: Instant) {
+        self.now = Now::Waits { on, since, held: held.as_millis() as u32 };
     }
 
-    /// A wait for a turn is about to end. Whatever it was for at first, a hold that came is what it was for then.
-    pub(super) fn turn_comes(&mut self, holds_now: u64) {
-        if let Now::Waits { on, holds, .. } = &mut self.now
-            && *holds != holds_now as u32
-        {
-            *on = Awaited::Hold;
+    /// A wait for a turn is about to end. Whatever it was for at first, holds that came are what it was for if they were the
+    /// half of it or more.
+    pub(super) fn turn_comes(&mut self, held_now: Duration, now: Instant) {
+        if let Now::Waits { on, since, held } = &mut self.now {
+            // It is less than before where one that was there already has been ended early.
+            let held = (held_now.as_millis() as u32).wrapping_sub(*held).cast_signed();
+            let held = Duration::from_millis(held.max(0).unsigned_abs().into());
+            if !held.is_zero() && held * 2 >= now.since(*since) {
+                *on = Awaited::Hold;
+            }
         }
     }
 

@@ -57,7 +57,7 @@ impl Exchange<'_> {
             if let Some(ticket) = self.enter(since, visit, begun)? {
                 let standby = self.standby(since);
                 let result = Waiting::new(ticket, &self.upstream.transport, wanted, begun, standby).wait(self).await;
-                self.story.turn_comes(self.upstream.dispatcher.holds());
+                self.story.turn_comes(self.upstream.dispatcher.held(), self.now());
                 self.waited(true);
                 let (turn, conn) = result?;
                 (self.turn, self.conn) = (Some(turn), conn);
@@ -93,7 +93,7 @@ impl Exchange<'_> {
             }
             Entered::Wait(ticket, cause) => {
                 self.foresee(ticket.foreseen());
-                self.story.waits_for_turn(cause.into(), self.upstream.dispatcher.holds(), begun);
+                self.story.waits_for_turn(cause.into(), self.upstream.dispatcher.held(), begun);
                 Ok(Some(ticket))
             }
         }

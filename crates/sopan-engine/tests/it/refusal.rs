@@ -13,7 +13,7 @@ use sopan_fake::script::{self, Answer};
 use tracing::Level;
 
 use crate::support::lines::Line;
-use crate::support::log::{Entry, Log};
+use crate::support::log::Log;
 use crate::support::{Bench, Got, Seen, get, ms, now, request, s, wall};
 
 fn fine(_: &script::Request) -> Answer {
@@ -200,9 +200,14 @@ async fn what_goes_to_no_upstream_is_told_why() {
     assert_eq!(told.len(), 10);
     assert_eq!(told[5], ("POST http://h/x?key=secret 404".to_owned(), Some("no-route"), true));
     assert_eq!((told[9].1, seen.outcomes()), (Some("max-forwards"), Vec::new()));
-    // Others of the kind come too soon after the first to have a line of their own.
+    // Others for the same reason come too soon after the first to have a line of their own.
     let entries = log.entries();
-    let [Entry { level: Level::WARN, message, fields }] = &entries[..] else { panic!("{entries:?}") };
-    assert!(message.starts_with("GET http://h/x?key=… refused: the request is for a host"), "{message}");
-    assert_eq!((&*fields["upstream"], &*fields["reason"]), ("none", "misdirected"));
+    let reasons: Vec<_> = entries.iter().map(|entry| &*entry.fields["reason"]).collect();
+    assert_eq!(reasons, ["misdirected", "cross-site", "key-unknown", "not-allowed", "no-route", "unsupported"]);
+    assert!(
+        entries.iter().all(|entry| entry.level == Level::WARN && entry.fields["upstream"] == "none"),
+        "{entries:?}"
+    );
+    let first = &entries[0].message;
+    assert!(first.starts_with("GET http://h/x?key=… refused: the request is for a host"), "{first}");
 }

@@ -88,6 +88,24 @@ async fn a_hold_that_comes_is_what_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_long_wait_is_not_blamed_on_a_short_hold() {
+    let bench = Bench::new(in_turn([limited(1).after(ms(500))]), |settings| {
+        one_a_second(settings);
+        settings.retry.max_retries = 0;
+    });
+    let first = bench.spawn(get("/first"));
+    settled().await;
+    let asking = ["/second", "/third", "/fourth"].map(|path| bench.spawn(get(path)));
+    first.await.unwrap();
+    for asking in asking {
+        asking.await.unwrap();
+    }
+    check(&bench, 1, &[(1500, "waited 1.5 s for the end of a hold"), (1500, "attempt 1"), (1500, "200")]);
+    check(&bench, 2, &[(2500, "waited 2.5 s for a token"), (2500, "attempt 1"), (2500, "200")]);
+    check(&bench, 3, &[(3500, "waited 3.5 s for a token"), (3500, "attempt 1"), (3500, "200")]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn places_and_equal_requests_are_waited_for() {
     let bench = Bench::new(
         |_| fine().header("Cache-Control", "max-age=60").after(ms(300)),

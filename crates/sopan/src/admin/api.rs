@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::BytesRejection;
+use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::uri::PathAndQuery;
@@ -37,6 +37,8 @@ pub(super) struct Peer(pub(super) SocketAddr);
 type There = State<Arc<Scene>>;
 type Done = Result<Response<Body>, Problem>;
 type Sent = Result<Bytes, BytesRejection>;
+/// The name of an upstream, in the path.
+type Named = Result<Path<String>, PathRejection>;
 
 /// All that there is.
 pub(super) fn routes() -> Vec<(&'static str, MethodRouter<Arc<Scene>>)> {
@@ -134,7 +136,7 @@ async fn purge(State(scene): There, Extension(peer): Extension<Peer>, sent: Sent
         },
         _ => return Err(Problem::bad("say one of `url`, `prefix` and `\"all\": true`")),
     };
-    tracing::info!(by = %peer.0, "by hand: {shown} is purged from the cache");
+    tracing::info!(by = %peer.0, "by hand: purged from the cache: {shown}");
     Ok(told(&what))
 }
 
@@ -170,16 +172,16 @@ struct Holding {
     r#for: Span,
 }
 
-async fn hold(State(scene): There, Path(name): Path<String>, Extension(peer): Extension<Peer>, sent: Sent) -> Done {
-    let upstream = scene.upstream(&name)?;
+async fn hold(State(scene): There, named: Named, Extension(peer): Extension<Peer>, sent: Sent) -> Done {
+    let upstream = scene.named(named)?;
     let wait = read::<Holding>(sent)?.r#for.read()?;
     let held_s = upstream.hold(wait).map_err(|why| cannot(upstream, why))?.as_secs_f64();
     tracing::info!(upstream = upstream.name(), held_s, by = %peer.0, "by hand: nothing is sent for {held_s:.2} s");
     Ok(told(&json!({"held_s": held_s})))
 }
 
-async fn release(State(scene): There, Path(name): Path<String>, Extension(peer): Extension<Peer>) -> Done {
-    let upstream = scene.upstream(&name)?;
+async fn release(State(scene): There, named: Named, Extension(peer): Extension<Peer>) -> Done {
+    let upstream = scene.named(named)?;
     let was_held = upstream.release().map_err(|why| cannot(upstream, why))?;
     if was_held {
         tracing::info!(upstream = upstream.name(), by = %peer.0, "by hand: the pause is over, requests go again");
@@ -201,8 +203,8 @@ enum Switched {
     Closed,
 }
 
-async fn breaker(State(scene): There, Path(name): Path<String>, Extension(peer): Extension<Peer>, sent: Sent) -> Done {
-    let upstream = scene.upstream(&name)?;
+async fn breaker(State(scene): There, named: Named, Extension(peer): Extension<Peer>, sent: Sent) -> Done {
+    let upstream = scene.named(named)?;
     let asked: Switching = read(sent)?;
     let span = asked.r#for.as_ref().map(Span::read).transpose()?;
     match asked.state {
@@ -254,6 +256,11 @@ fn read<T: for<'de> Deserialize<'de>>(sent: Sent) -> Result<T, Problem> {
 }
 
 impl Scene {
+    /// The upstream that a path names. What is no text is no name.
+    fn named(&self, named: Named) -> Result<&Arc<Upstream>, Problem> {
+        self.upstream(&named.map_or_else(|_| String::new(), |Path(name)| name))
+    }
+
     /// The upstream of this name.
     fn upstream(&self, name: &str) -> Result<&Arc<Upstream>, Problem> {
         let mut upstreams = self.upstreams.iter().map(|behind| &behind.upstream);

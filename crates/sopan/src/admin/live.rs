@@ -144,11 +144,22 @@ impl http_body::Body for Feed {
 /// How long a connection may go on.
 #[derive(Debug, Default)]
 pub(super) struct Leash {
+    has_asked: AtomicBool,
     is_long: AtomicBool,
     cut: Notify,
 }
 
 impl Leash {
+    /// It has said what it wants.
+    pub(super) fn asks(&self) {
+        self.has_asked.store(true, Relaxed);
+    }
+
+    /// Whether it has said what it wants.
+    pub(super) fn has_asked(&self) -> bool {
+        self.has_asked.load(Relaxed)
+    }
+
     /// It may go on until it is cut.
     fn lengthen(&self) {
         self.is_long.store(true, Relaxed);

@@ -75,7 +75,7 @@ impl Metrics {
         registry.register("build", "The version that runs, and the commit that it was built from", build);
         let all: Vec<_> = upstreams.iter().chain([&none]).map(Arc::clone).collect();
         register(registry, &upstreams, &all);
-        clients.register(registry);
+        clients.register(registry, &upstreams);
         let traces = Counts::default();
         let help = "Spans of traces that were delivered";
         registry.register("trace_spans_sent", help, traces.sent.clone());

@@ -142,6 +142,7 @@ async fn every_request_is_answered_as_it_should_be() {
         ("POST /cache/purge", json, "{\"url\": \"shop orders\"}", 400, "no URL and no path"),
         ("POST /cache/purge", json, "{\"url\": \"localhost\"}", 400, "it has no path"),
         ("POST /cache/purge", json, "{\"url\": \"/x\", \"upstream\": \"none\"}", 404, "urn:sopan:no-such-upstream"),
+        ("POST /upstreams/%ff/release", json, "", 404, "urn:sopan:no-such-upstream"),
         ("POST /cache/purge", json, "{\"prefix\": \"/shop\"}", 200, "\"memory\":0"),
         ("POST /cache/purge", json, "{\"prefix\": \"/shop?x\"}", 400, "has no query"),
         ("POST /cache/purge", json, &long, 413, "longer than 16384 bytes"),
@@ -315,6 +316,27 @@ async fn nobody_keeps_others_out() {
         silent.push(TcpStream::connect(address).await.unwrap());
     }
     assert!(get(address, "/healthz").await.1.ends_with("ok\n"));
+}
+
+#[tokio::test]
+async fn whoever_says_what_it_wants_need_not_wait_for_those_who_say_nothing() {
+    let address = serving(scene(None)).await;
+    let mut events = Events::read(address).await;
+    let mut silent = Vec::new();
+    for number in 0..3 * (CONNECTIONS_MAX + READERS_MAX) {
+        silent.push(TcpStream::connect(address).await.unwrap());
+        // Half a head says nothing either.
+        if number % 2 == 0 {
+            let _ = silent[number].write_all(b"GET /healthz HTTP/1.1\r\n").await;
+        }
+    }
+    let asked = tokio::time::timeout(CONNECTION_TIME_MAX / 2, get(address, "/healthz")).await;
+    assert!(asked.unwrap().1.ends_with("ok\n"));
+    // It is the oldest that went, and none that had been answered.
+    let newest = tokio::time::timeout(Duration::from_millis(100), silent.pop().unwrap().read(&mut [0])).await;
+    assert!(newest.is_err(), "{newest:?}");
+    assert_eq!(silent[0].read(&mut [0]).await.unwrap_or(0), 0);
+    events.next().await;
 }
 
 /// What one reader is told.

@@ -183,6 +183,13 @@ impl Reader {
         &[]
     }
 
+    /// Whoever writes `credential: {}` believes that a key is sent.
+    fn not_idle(&mut self, node: &Node, key: &str, example: &str) {
+        if matches!(&node.value, tree::Value::Map(entries) if entries.is_empty()) {
+            self.tell(&node.span, key, format!("there is nothing in it; write {example} below it"));
+        }
+    }
+
     fn top(&mut self, root: &Node) {
         const EXAMPLE: &str = "upstreams:, below it a name of yours for an API, and below that its url: https://…";
         if root.value == tree::Value::Nothing {
@@ -239,7 +246,9 @@ impl Reader {
     }
 
     fn traces(&mut self, node: &Node, span: &Range<usize>, layer: &mut Layer) {
-        for (key, node) in self.entries(node, TRACES, span, "for example otlp: http://127.0.0.1:4318/v1/traces") {
+        const EXAMPLE: &str = "for example otlp: http://127.0.0.1:4318/v1/traces";
+        self.not_idle(node, TRACES, EXAMPLE);
+        for (key, node) in self.entries(node, TRACES, span, EXAMPLE) {
             self.entry(&mut Part { section: Section::Traces, layer, inner: &[] }, key, node);
         }
     }
@@ -309,6 +318,9 @@ impl Reader {
             _ => {}
         }
         let path = format!("{}.{}", layer.path, key.text);
+        if section == Section::Credential {
+            self.not_idle(node, &path, &example);
+        }
         for (key, node) in self.entries(node, &path, &key.span, &example) {
             self.entry(&mut Part { section, layer, inner: &[] }, key, node);
         }

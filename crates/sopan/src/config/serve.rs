@@ -17,7 +17,7 @@ use super::Format;
 use super::draft::{Program, Treatment};
 use super::file::{File, Named};
 use super::flags::Typed;
-use super::layer::Layer;
+use super::layer::{Layer, Origin, Value};
 use super::problem::{Place, Problem, Warned, Wrong};
 use super::read::show_size;
 use super::resolve::{Resolved, Taken, is_of_upstream};
@@ -210,6 +210,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     }
     let settled = program.program();
     let token = admin_token(&program, &settled, &mut found);
+    traces(&program, &settled, &mut found);
     listener(&program, &settled, &served, &upstreams, &mut found);
     routes(&served, &upstreams, &mut found);
     program.store(&settled, &mut found);
@@ -233,11 +234,14 @@ fn clients(
 ) -> (Vec<(String, Resolved)>, Option<Vec<Client>>) {
     let Some(named) = file.and_then(|file| file.clients.as_ref()) else { return (Vec::new(), None) };
     let upstreams: Vec<_> = served.iter().map(|(name, ..)| name.as_str()).collect();
+    let routes: Vec<_> = served.iter().map(|(.., treatment)| &treatment.route).collect();
     let (mut taken, now) = (Taken::default(), SystemTime::now());
     let (mut settled, mut clients) = (Vec::new(), Vec::new());
     for Named { name, layer, .. } in named {
         let resolved = Resolved::of(&[layer, table], |setting| setting.section == Section::Client);
-        clients.push(resolved.caller(name, &upstreams, &mut taken, now, problems));
+        let client = resolved.caller(name, &upstreams, &mut taken, now, problems);
+        resolved.paths(&client.access, &routes, problems);
+        clients.push(client);
         settled.push((name.clone(), resolved));
     }
     (settled, Some(clients))
@@ -347,6 +351,32 @@ fn admin_token(resolved: &Resolved, program: &Program, problems: &mut Vec<Proble
     })
     .ok()
 }
+
+/// Traces that go nowhere, and those that go where they are not understood.
+fn traces(resolved: &Resolved, program: &Program, problems: &mut Vec<Problem>) {
+    let is_said =
+        |(origin, value): &&(Origin, Value)| *origin != Origin::Table && value.setting.section == Section::Traces;
+    let Some((_, value)) = resolved.values.iter().find(is_said) else { return };
+    let is_typed = matches!(value.place, Place::Flag(_));
+    let why = match &program.traces.otlp {
+        None if resolved.is_read("otlp") => {
+            let otlp = if is_typed { "--otlp" } else { "otlp:" };
+            format!(
+                "nothing is recorded, since it is not said where traces go; add {otlp} http://127.0.0.1:4318/v1/traces"
+            )
+        }
+        Some(collector) if collector.target.port() == OTLP_OVER_GRPC => format!(
+            "at port {OTLP_OVER_GRPC} collectors take OTLP over gRPC, and sopan sends it over HTTP; write the port for that, \
+             usually 4318"
+        ),
+        _ => return,
+    };
+    let name = if is_typed { value.setting.typed().unwrap_or_default() } else { value.setting.path() };
+    problems.push(Problem::warning(value.place.clone(), name, why));
+}
+
+/// Where collectors take what sopan does not speak.
+const OTLP_OVER_GRPC: u16 = 4317;
 
 /// What of the listener does not go together, with itself and with where upstreams are.
 fn listener(

@@ -42,7 +42,10 @@ pub(crate) fn watch(typed: &cli::Watch, json: bool) -> Result<Watch, Wrong> {
 
 fn admin_port(text: &str) -> Result<(String, u16), String> {
     let target = if text.contains("://") { Target::parse(text) } else { Target::parse(&format!("http://{text}")) };
-    let plain = target.ok().filter(|target| !target.is_tls() && target.to_string().matches('/').count() == 2);
+    // `8001` alone would be the host 0.0.31.65, which is told the secret.
+    let is_port = |host: &str| host.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = |target: &Target| !target.is_tls() && target.to_string().matches('/').count() == 2;
+    let plain = target.ok().filter(|target| is_plain(target) && !is_port(target.host()));
     let plain = plain.ok_or_else(|| {
         format!("`{text}` is not where an admin port is; write for example http://127.0.0.1:8001 or 127.0.0.1:8001")
     })?;
@@ -85,6 +88,7 @@ mod tests {
             ("http://127.0.0.1:8001/state", None),
             ("http://me@127.0.0.1:8001", None),
             ("127.0.0.1:port", None),
+            ("8001", None),
             ("", None),
         ] {
             let read = watch(&cli::Watch { admin: text.to_owned() }, false);

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use http::Uri;
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use parking_lot::Mutex;
 use sopan_core::access::{
     Access, Barred, Guesses, KEY_BYTES_MIN, KEYS_MAX, KeyDigest, KeyFields, holds, pieces, strip, who,
@@ -86,11 +87,10 @@ impl Auth {
             ..=KEYS_MAX => self.client(&owners, &digests, came),
             _ => Err(Barred::SeveralKeys.into()),
         };
-        let target = request.uri.path_and_query().map_or("", |target| target.as_str());
-        let is_in_target = |text: &[u8]| text.len() >= KEY_BYTES_MIN && holds(target.as_bytes(), text);
-        let has_known = texts.iter().zip(&owners).any(|(text, owner)| owner.is_some() && is_in_target(text))
-            || pieces(target).any(|piece| self.owner(&piece, &digest(&piece)).is_some());
-        let has_any = has_known || client.is_err() && texts.iter().any(|text| is_in_target(text));
+        let has_known =
+            texts.iter().zip(&owners).any(|(text, owner)| owner.is_some() && is_in_target(text, &request.uri))
+                || self.has_piece(&request.uri);
+        let has_any = has_known || client.is_err() && texts.iter().any(|text| is_in_target(text, &request.uri));
         let known = texts.iter().zip(&owners).filter(|(_, owner)| owner.is_some());
         let known: Vec<_> = known.map(|(text, _)| text.to_vec()).collect();
         strip(&mut request.headers, &known);
@@ -101,6 +101,19 @@ impl Auth {
             Ok(_) if has_known => Err(Barred::KeyInTarget.into()),
             client => client,
         }
+    }
+
+    /// Takes the target off a request that is turned away before it is asked whose it is, if a key stands there.
+    pub(super) fn hide_key(&self, request: &mut Parts) {
+        let mut texts = self.fields.texts(&request.headers).take(KEYS_MAX + 1);
+        if texts.any(|text| is_in_target(text, &request.uri)) || self.has_piece(&request.uri) {
+            request.uri = Uri::from_static("*");
+        }
+    }
+
+    /// Whether somebody's key is a part of this target.
+    fn has_piece(&self, target: &Uri) -> bool {
+        pieces(text_of(target)).any(|piece| self.owner(&piece, &digest(&piece)).is_some())
     }
 
     /// The client that has a key.
@@ -146,4 +159,13 @@ impl Auth {
     pub(super) fn share(&self, client: usize) -> (ClientId, u32) {
         (of_key(client), self.clients[client].weight)
     }
+}
+
+/// Whether a text that may be a key stands in this target.
+fn is_in_target(text: &[u8], target: &Uri) -> bool {
+    text.len() >= KEY_BYTES_MIN && holds(text_of(target).as_bytes(), text)
+}
+
+fn text_of(target: &Uri) -> &str {
+    target.path_and_query().map_or("", PathAndQuery::as_str)
 }

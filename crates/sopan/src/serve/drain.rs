@@ -90,8 +90,16 @@ impl Drain {
         async move { this.over.notified().await }
     }
 
-    /// Waits until every connection has closed, the time is over, or another signal comes.
-    pub(super) async fn run(&self, limit: Duration, places: &Semaphore, max_connections: usize, mut signals: Signals) {
+    /// Waits until every connection has closed, the time is over, or a signal comes after the one that began it. Where it was
+    /// `asked` for there was none, and the first changes nothing: whoever drains and then stops the service wants no more.
+    pub(super) async fn run(
+        &self,
+        limit: Duration,
+        places: &Semaphore,
+        max_connections: usize,
+        asked: bool,
+        mut signals: Signals,
+    ) {
         let open = || Counted((max_connections - places.available_permits()) as u64, "connection");
         // The settings keep it far below what does not fit.
         let all = u32::try_from(max_connections).unwrap_or(u32::MAX);
@@ -99,12 +107,18 @@ impl Drain {
         self.begun.store(true, Ordering::Release);
         let wakers = std::mem::take(&mut self.members.lock().wakers);
         wakers.into_values().for_each(Waker::wake);
+        let second = async {
+            if asked {
+                signals.next().await;
+            }
+            signals.next().await;
+        };
         tokio::select! {
             _ = places.acquire_many(all) => tracing::info!("drained"),
             () = tokio::time::sleep(limit) => {
                 tracing::warn!("the time for draining (--drain) is over; cut off: {}", open());
             }
-            () = signals.next() => tracing::warn!("second signal; cut off: {}", open()),
+            () = second => tracing::warn!("second signal; cut off: {}", open()),
         }
         self.over.notify_waiters();
     }

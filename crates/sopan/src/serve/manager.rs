@@ -16,6 +16,9 @@ use super::workers::Pulse;
 
 /// A manager that takes longer to make room for a datagram is not waited for.
 const TELL_TIME_MAX: Duration = Duration::from_secs(1);
+/// What comes behind draining takes no longer: traces that still wait are delivered for 5 s at most, and what is stored and
+/// counted goes to the disk.
+const AFTER_DRAINING_MAX: Duration = Duration::from_secs(15);
 /// It is asked for signs of life in seconds; more of them than this would only cost.
 const BEAT_MIN: Duration = Duration::from_millis(10);
 
@@ -47,8 +50,8 @@ impl Manager {
     }
 
     /// That it ends, and within which time: more may be needed than its manager was told to allow.
-    pub(super) async fn ends(&self, within: Duration) {
-        let within = within.saturating_add(TELL_TIME_MAX * 5).as_micros();
+    pub(super) async fn ends(&self, drain: Duration) {
+        let within = drain.saturating_add(AFTER_DRAINING_MAX).as_micros();
         let status = "STATUS=draining: what has begun is finished, nothing new is taken";
         self.tell(&format!("STOPPING=1\n{status}\nEXTEND_TIMEOUT_USEC={within}")).await;
     }

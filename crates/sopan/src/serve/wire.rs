@@ -121,7 +121,14 @@ impl<'a> Wire<'a> {
         } else if self.base != hop.base {
             self.base.clone_from(&hop.base);
         }
-        let keyed = admitted.map_err(Astray::Denied).and_then(|()| self.identify(&mut parts));
+        let keyed = match admitted {
+            Ok(()) => self.identify(&mut parts),
+            Err(denied) => {
+                // It is told of in the log all the same.
+                self.door.auth().inspect(|auth| auth.hide_key(&mut parts));
+                Err(Astray::Denied(denied))
+            }
+        };
         let behind = keyed.and_then(|keyed| self.route(keyed, &parts));
         self.upstream = behind.ok().map(|behind| &*behind.upstream);
         let keyed = keyed.ok().flatten().zip(self.door.auth()).map(|(number, auth)| auth.share(number));

@@ -19,7 +19,7 @@ pub(super) enum Key {
     Other,
 }
 
-/// The terminal, for as long as this lives; then it is as it was.
+/// The terminal, for as long as this lives; then it is as it was. `reset` helps where a signal has ended the program.
 #[derive(Debug)]
 pub(super) struct Screen {
     before: Termios,

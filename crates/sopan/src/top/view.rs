@@ -159,7 +159,7 @@ mod tests {
             "5000 per 1h              [################    ] 4021 of 5000 free",
             "at this rate a quota of shop is used up in 7 min",
             "waiting: etl 24 (3.1 s), 10.0.0.7 6 (2.1 s), header x-team #3fa2 1 (500 ms)",
-            "200  5.3 s GET  /shop/orders?page=2&key=…  waited 3.2 s for a token",
+            "200  5.3 s GET  /shop/orders?page=2&key=…  etl: waited 3.2 s for a token",
             "q quits",
         ] {
             assert!(picture.contains(part), "{part} is missing in\n{picture}");

@@ -34,6 +34,8 @@ const RETRIES_MAX: u32 = 2;
 const TOLD_APART: Duration = Duration::from_secs(60);
 /// What a collector says of it is read no further than this.
 const ANSWER_MAX: u64 = 64 * 1024;
+/// And no longer: its head has said all that counts, and others wait to be delivered.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 
 type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -149,12 +151,15 @@ async fn judged(answer: Answer) -> Result<(), String> {
         End::Done | End::Own => None,
     };
     // Read to its end, so that the connection serves again.
-    let mut read = 0;
-    while read <= ANSWER_MAX
-        && let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
-    {
-        read += frame.data_ref().map_or(0, |data| data.len() as u64);
-    }
+    let rest = async {
+        let mut read = 0;
+        while read <= ANSWER_MAX
+            && let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
+        {
+            read += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+    };
+    let _ = tokio::time::timeout(ANSWER_TIME_MAX, rest).await;
     match why {
         None if status.is_success() => Ok(()),
         why => Err(why.unwrap_or_else(|| format!("HTTP {}", status.as_u16()))),

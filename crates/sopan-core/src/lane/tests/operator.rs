@@ -37,6 +37,12 @@ fn a_released_lane_lets_one_go_at_once_and_the_others_follow_evenly() {
     // One that is over is none.
     world.lane.hold(Duration::from_secs(1), at(10_000));
     assert!(!world.lane.release(at(11_000)));
+    // As long as they were, and not as long as they were to be.
+    assert_eq!(world.lane.held(), Duration::from_millis(5_050 + 1_000));
+    world.lane.hold(Duration::from_secs(1), at(12_000));
+    world.lane.hold(Duration::from_secs(1), at(12_400));
+    world.lane.prolong_hold(Duration::from_secs(1), at(12_500));
+    assert_eq!(world.lane.held(), Duration::from_millis(6_050 + 1_500));
 }
 
 #[test]
@@ -111,6 +117,26 @@ fn a_breaker_that_is_opened_by_hand_refuses_and_probes_like_any_other() {
     let outlook = without.outlook(0, at(0));
     assert_eq!((outlook.has_breaker, outlook.half_open_in), (false, None));
     assert_eq!(without.snapshot(at(0)).retries_left, None);
+}
+
+#[test]
+fn a_breaker_that_was_opened_by_hand_stays_open_as_long_in_the_next_process() {
+    let mut world = world(&["10/s"]);
+    let mut notes = Vec::new();
+    world.lane.restore(&[], at(0));
+    world.lane.open_breaker(Some(MINUTE), at(0)).unwrap();
+    world.step(0);
+    world.lane.journal(at(0), &mut notes);
+    assert_eq!(notes, [Note::Breaker { open_for: Some(MINUTE) }]);
+    let half_open_in = |notes: &[Note]| {
+        let mut next = self::world(&["10/s"]);
+        next.lane.restore(notes, at(0));
+        next.lane.outlook(0, at(0)).half_open_in
+    };
+    assert_eq!(half_open_in(&notes), Some(MINUTE));
+    // But no longer than it can have been opened for.
+    let longer = [Note::Breaker { open_for: Some(Duration::from_secs(86_400)) }];
+    assert_eq!(half_open_in(&longer), Some(Duration::from_secs(3_600)));
 }
 
 #[test]

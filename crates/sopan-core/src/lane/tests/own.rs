@@ -3,6 +3,7 @@
 use super::*;
 use crate::journal::Ledger;
 use crate::policy::ClientLimits;
+use crate::queue::LineOf;
 
 /// A lane in which client 1 has limits of its own.
 fn limited(limits: &[&str], own: &[&str]) -> World {
@@ -239,4 +240,21 @@ fn a_client_that_waits_for_another_day_of_its_own_is_woken_when_that_opens() {
     assert_eq!(world.step(30_000).map(ms), Some(34_100), "a second before the day opens it is called");
     world.lane.set_calendar(at(35_000), noon + Duration::from_secs(60));
     assert_eq!(world.run(35_000, 36_000), [(2, 35_100)]);
+}
+
+#[test]
+fn who_is_kept_back_by_its_own_limits_is_told_of_like_all_who_wait() {
+    let mut world = limited(&["10/s"], &["1/s"]);
+    world.come_all(1, 4, 0);
+    world.come_all(2, 3, 0);
+    // Client 1 is set aside once its first has gone.
+    assert_eq!(world.run(0, 100), [(1, 0), (5, 100)]);
+    let outlook = world.lane.outlook(2, at(100));
+    let line = |client, waiting| LineOf { client: ClientId(client), weight: 1, waiting };
+    assert_eq!((outlook.lines, outlook.clients_waiting), (vec![line(1, 3), line(2, 2)], 2));
+    // And when nobody else waits.
+    assert_eq!(world.run(100, 300), [(6, 200), (7, 300)]);
+    let outlook = world.lane.outlook(2, at(300));
+    assert_eq!((outlook.lines, outlook.clients_waiting), (vec![line(1, 3)], 1));
+    assert_eq!(world.lane.snapshot(at(300)).waiting, 3);
 }

@@ -22,7 +22,7 @@ const BYTES_MAX: u64 = 32 << 20;
 /// What a change takes beside its body.
 const CHANGE_BYTES: u64 = 1024;
 /// So many removals, some 100 MB of them, and everything is removed.
-const REMOVALS_MAX: usize = 200_000;
+pub(super) const REMOVALS_MAX: usize = 200_000;
 /// Changes that are made at once, as many as take this many bytes, or one more.
 const BATCH_MAX: usize = 512;
 const BATCH_BYTES: u64 = 1 << 20;
@@ -180,10 +180,11 @@ impl Queue {
             return;
         }
         if inner.list.len() >= REMOVALS_MAX {
-            let waiting: Vec<_> = inner.list.drain(..).filter_map(|change| change.waiter).collect();
+            let dropped = std::mem::take(&mut inner.list);
+            // One by one, since those that were taken before are still being made and count until then.
+            dropped.iter().for_each(|change| inner.settle(&change.what));
             inner.bytes = 0;
-            inner.pending.clear();
-            inner.pending_purges = 0;
+            let waiting: Vec<_> = dropped.into_iter().filter_map(|change| change.waiter).collect();
             for waiter in waiting.into_iter().map(Some).chain([None]) {
                 inner.push(Change { what: What::Purge(Scope::All), waiter });
             }
@@ -253,7 +254,7 @@ impl Inner {
         self.list.push_back(change);
     }
 
-    /// What is not counted any more was dropped when everything was to be removed in its place.
+    /// It is made, or will never be.
     fn settle(&mut self, what: &What) {
         match what.about() {
             About::One(key) => {
@@ -264,7 +265,7 @@ impl Inner {
                     }
                 }
             }
-            About::Many => self.pending_purges = self.pending_purges.saturating_sub(1),
+            About::Many => self.pending_purges -= 1,
             About::None => {}
         }
     }

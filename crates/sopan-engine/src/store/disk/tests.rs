@@ -14,6 +14,7 @@ use sopan_core::cache::{Extent, Owner};
 use sopan_core::policy::CachePolicy;
 use tempfile::TempDir;
 
+use super::queue::REMOVALS_MAX;
 use super::spill::SPILLING_MAX;
 use super::*;
 use crate::exchange::flow::Spill as _;
@@ -588,4 +589,26 @@ fn a_line_that_is_full_refuses_what_is_to_be_stored_and_never_what_is_to_go() {
     assert!(!queue.is_pending(&key("/0")) && queue.wait_settled(&key("/0")) && !queue.store(put(0)));
     queue.remove(What::Forget { key: key("/0") }, Some(Arc::clone(&waiter)));
     assert_eq!(waiter.wait(), Some(0));
+}
+
+#[test]
+fn what_is_to_go_is_read_by_nobody_while_what_was_before_it_is_still_being_written() {
+    let queue = Queue::default();
+    let forget = |target: &str| What::Forget { key: key(target) };
+    queue.remove(What::Purge(Scope::Below { upstream: "mail".to_owned(), path: String::new() }), None);
+    queue.remove(forget("/a"), None);
+    let under_way = queue.take(Duration::ZERO);
+    // Too many come meanwhile, and become one that is about every key.
+    (0..REMOVALS_MAX + 1).for_each(|i| queue.remove(forget(&format!("/{i}")), None));
+    queue.remove(forget("/a"), None);
+    queue.settle(&under_way.changes);
+    assert!(queue.is_pending(&key("/a")) && queue.is_pending(&key("/none")));
+    loop {
+        let batch = queue.take(Duration::ZERO);
+        if batch.changes.is_empty() {
+            break;
+        }
+        queue.settle(&batch.changes);
+    }
+    assert!(!queue.is_pending(&key("/a")) && !queue.is_pending(&key("/none")));
 }

@@ -59,7 +59,9 @@ function repeat(list, of) {
   list.rows_ = new Map();
   let place = template.nextElementSibling;
   items.forEach((item, number) => {
-    const id = key === undefined ? number : at(item, key);
+    const name = key === undefined ? number : at(item, key);
+    // Of those that are called alike each keeps a row, by its place.
+    const id = list.rows_.has(name) ? `${name}\n${number}` : name;
     const row = before.get(id) ?? template.content.firstElementChild.cloneNode(true);
     before.delete(id);
     list.rows_.set(id, row);

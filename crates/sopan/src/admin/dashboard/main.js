@@ -122,7 +122,7 @@ function drawExchanges(exchanges, upstream) {
   const shown = (frozen ?? exchanges).filter(isShown);
   for (const exchange of shown) {
     const ended = Date.parse(exchange.began) + exchange.total_s * 1000;
-    exchange.shown = { kind: judgement(exchange.status), ended, of: areOfAll ? exchange.upstream : null };
+    exchange.shown = { kind: judgement(exchange.status), ended, of: areOfAll ? placeOf(exchange) : null };
   }
   const more = shown.length - FEW;
   Object.assign(upstream.shown, {
@@ -133,6 +133,8 @@ function drawExchanges(exchanges, upstream) {
   });
 }
 
+/** What was refused before it came to an upstream belongs to none. */
+const placeOf = ({ upstream }) => (upstream === "none" ? "at the door" : upstream);
 const judgement = (status) => (status === null || status >= 500 ? "bad" : status >= 400 ? "poor" : "good");
 const isEventful = ({ wait_s, attempts, status }) => wait_s >= LONG_WAIT_S || attempts > 1 || status === null || status >= 400;
 
@@ -147,6 +149,7 @@ function summary(upstream) {
     ...saved(cache),
     clients_more: queue.clients_total - queue.clients.length,
     nobody_waits: queue.clients.length === 0,
+    longest_wait_s: Math.max(0, ...queue.clients.map(({ wait_s }) => wait_s)),
     has_no_limit: limits.length === 0,
     takes: route === "any" ? "All requests" : `Requests for ${route}`,
     was_nothing: !isAny(upstream.exchanges) && !isAny(upstream.attempts),

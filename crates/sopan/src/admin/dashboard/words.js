@@ -51,6 +51,9 @@ export function rate(number) {
   return number < 9.95 ? `${number.toFixed(1)}/s` : `${count(Math.round(number))}/s`;
 }
 
+/** What may go: where nothing spaces it, all that comes, as long as a quota lasts. */
+export const allowed = (number) => (number == null ? "at once" : rate(number));
+
 export function bytes(number) {
   if (number == null) return NOTHING;
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -1,4 +1,5 @@
-//! What is counted of clients that have keys: how many of their requests were answered, refused, or left.
+//! What is counted of clients that have keys: how many of their requests were answered, refused, or left, and how many were
+//! sent to each upstream for them.
 //!
 //! Only of those that the settings name, so that no label comes over a wire. Where there are none there is nothing to show.
 
@@ -12,6 +13,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use sopan_engine::event::Event;
 
+use super::tally::Tally;
 use crate::serve::number_of;
 
 /// What is counted of each client, in the order of the settings.
@@ -48,10 +50,20 @@ impl ByClient {
         Some(name)
     }
 
-    pub(super) fn register(&self, registry: &mut Registry) {
+    /// A counter for each, for who counts by upstream as well.
+    pub(super) fn counters(&self) -> Box<[Counter]> {
+        self.0.iter().map(|_| Counter::default()).collect()
+    }
+
+    pub(super) fn register(&self, registry: &mut Registry, upstreams: &[Arc<Tally>]) {
         if self.0.is_empty() {
             return;
         }
+        let help = "Attempts to send requests of clients that have keys upstream: what each took of the limits";
+        let name = |client: &Client| Arc::clone(&client.name);
+        let sent = |tally: &Arc<Tally>| (Arc::clone(&tally.upstream), tally.by_client.clone());
+        let sent = Sent { clients: self.0.iter().map(name).collect(), upstreams: upstreams.iter().map(sent).collect() };
+        registry.register("client_attempts", help, sent);
         let help =
             "Requests of clients that have keys, by what became of them; left if the client went before an answer";
         let clients = self.0.iter().map(|client| (Arc::clone(&client.name), client.requests.clone())).collect();
@@ -78,6 +90,28 @@ impl EncodeMetric for Counted {
     }
 }
 
+/// Attempts, by upstream and client.
+#[derive(Debug)]
+struct Sent {
+    clients: Vec<Arc<str>>,
+    upstreams: Vec<(Arc<str>, Box<[Counter]>)>,
+}
+
+impl EncodeMetric for Sent {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        for (upstream, counters) in &self.upstreams {
+            for (client, counter) in self.clients.iter().zip(counters) {
+                counter.encode(encoder.encode_family(&[("upstream", &**upstream), ("client", &**client)])?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use http::StatusCode;
@@ -94,7 +128,7 @@ mod tests {
         let metrics = Metrics::with_clients(names(["shop", "mail"]), names(["etl", "web"]), None);
         let of = |number| Event { client: of_key(number), ..event(200) };
         metrics.observer(0).ended(&of(1));
-        metrics.observer(1).ended(&of(1));
+        metrics.observer(1).ended(&Event { attempts: 3, ..of(1) });
         metrics.none().ended(&Event { refused: Some("not-allowed"), status: Some(StatusCode::FORBIDDEN), ..of(1) });
         metrics.observer(0).ended(&Event { status: None, ..of(0) });
         // Of nobody who is known, and of an address.
@@ -114,6 +148,12 @@ mod tests {
             line("etl", "left", 1),
         ];
         check_lines(&text, &lines.each_ref().map(String::as_str));
+        let sent = |upstream, client, count| {
+            format!("sopan_client_attempts_total{{upstream=\"{upstream}\",client=\"{client}\"}} {count}")
+        };
+        // Two attempts each, but for the one that says otherwise; none was made for who was refused.
+        let sent = [sent("shop", "etl", 2), sent("shop", "web", 2), sent("mail", "web", 3), sent("mail", "etl", 0)];
+        check_lines(&text, &sent.each_ref().map(String::as_str));
         assert!(!Metrics::new([], None).text().contains("client_requests"));
     }
 }

@@ -16,6 +16,7 @@ use sopan_engine::refusal::REASONS;
 use super::clients::ByClient;
 use super::observed::WouldBe;
 use crate::log::AccessLog;
+use crate::serve::number_of;
 use crate::traces::Traces;
 
 /// What is counted of one upstream; also writes its access log, since both are told the same.
@@ -36,6 +37,8 @@ pub(in crate::admin) struct Tally {
     pub(super) would_be: WouldBe,
     /// What is counted of clients, wherever their requests go.
     clients: Arc<ByClient>,
+    /// Attempts for each of those.
+    pub(super) by_client: Box<[Counter]>,
     access_log: Option<AccessLog>,
     traces: OnceLock<Traces>,
 }
@@ -98,6 +101,7 @@ impl Tally {
             answered_in: Histogram::new(SECONDS),
             total: Histogram::new(SECONDS),
             would_be: WouldBe::default(),
+            by_client: clients.counters(),
             clients,
             access_log,
             traces: OnceLock::new(),
@@ -142,6 +146,9 @@ impl Observer for Tally {
         self.total.observe(event.total.as_secs_f64());
         if let Some(observed) = event.observed {
             self.would_be.ended(observed);
+        }
+        if let Some(sent) = number_of(event.client).and_then(|number| self.by_client.get(number)) {
+            sent.inc_by(event.attempts.into());
         }
         let client = self.clients.ended(event);
         if let Some(log) = &self.access_log {

@@ -9,6 +9,7 @@ use sopan_core::policy::LIMITS_MAX;
 use super::super::file::nearest;
 use super::super::layer::Item;
 use super::super::problem::{Place, Problem};
+use super::super::route::Route;
 use super::super::serve::Client;
 use super::Resolved;
 
@@ -43,6 +44,20 @@ impl Resolved {
         }
         let access = Access { upstreams: numbers, methods: draft.methods, paths: draft.paths, expires: draft.expires };
         Client { name: name.to_owned(), keys: draft.keys, weight: draft.weight, limits: draft.limits, access }
+    }
+
+    /// Paths that lead to nothing which the client may ask, such as those of the API without the route to it. `routes` are
+    /// those of all upstreams.
+    pub(crate) fn paths(&self, access: &Access, routes: &[&Route], problems: &mut Vec<Problem>) {
+        let is_open = |number: usize| access.upstreams.as_ref().is_none_or(|open| open.contains(&number));
+        let open: Vec<_> =
+            routes.iter().enumerate().filter(|(number, _)| is_open(*number)).map(|(_, route)| route.mount()).collect();
+        let leads_there = |path: &str| open.iter().any(|mount| is_below(path, mount) || is_below(mount, path));
+        for (at, _) in access.paths.iter().flatten().enumerate().filter(|(_, path)| !leads_there(path)) {
+            let why = "no API that this client may ask takes requests for it; write it as the client sends it, with the route in \
+                       front";
+            problems.push(Problem::warning(self.place_of("paths", at), self.title_of("paths"), why));
+        }
     }
 
     /// Each key is somebody's alone.
@@ -99,6 +114,11 @@ impl Resolved {
     fn title_of(&self, key: &str) -> String {
         format!("{}.{key}", self.path)
     }
+}
+
+/// Whether a path is that one or below it, by whole segments.
+fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// So many upstreams are named to who has mistyped one.

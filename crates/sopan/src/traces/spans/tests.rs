@@ -158,3 +158,17 @@ fn what_nobody_waits_for_ends_with_the_exchange() {
     let hit = record(&[(2, What::FromStore { how: Cached::Hit })], 2);
     assert_eq!(drawn(&hit), [("cache hit".to_owned(), Kind::Internal, 0, 2, None)]);
 }
+
+#[test]
+fn every_wait_that_is_drawn_is_on_the_page() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tracing.md")).unwrap();
+    for on in
+        [Awaited::Token, Awaited::Own, Awaited::Hold, Awaited::Place, Awaited::Probe, Awaited::Retry, Awaited::Equal]
+    {
+        let waited = record(&[(10, What::Waited { on, how_long: ms(10) })], 10);
+        let span = spans(&waited, None).remove(1);
+        for told in [span.name.to_string(), said(&span, "sopan.wait.for").unwrap()] {
+            assert!(page.contains(&format!("`{told}`")), "{told}");
+        }
+    }
+}

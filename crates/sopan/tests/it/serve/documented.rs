@@ -207,6 +207,7 @@ fn a_strict_scraper_reads_it_whatever_happened() {
         ("sopan_cache_requests_total", &["shop", "hit"], 1.0),
         ("sopan_refusals_total", &["none", "key-unknown"], 1.0),
         ("sopan_client_requests_total", &["etl", "refused"], 1.0),
+        ("sopan_client_attempts_total", &["mail", "etl"], 1.0),
         ("sopan_limit_tokens", &["shop", "9 per 1h"], 0.0),
         ("sopan_limit_capacity", &["shop", "5000 per day at 00:00 America/Los_Angeles"], 5000.0),
         ("sopan_limit_per_second", &["shop", "1000/s burst 5"], 1000.0),

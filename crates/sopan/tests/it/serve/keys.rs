@@ -287,6 +287,35 @@ fn logs_and_metrics_call_a_client_by_its_name_and_show_no_key() {
 }
 
 #[test]
+fn who_is_turned_away_before_its_key_is_looked_at_has_it_shown_nowhere_either() {
+    let keyed = Keyed::start("access_log: on\nlog: json", "limits: unlimited", "");
+    let (host, page) = ("Host: evil.test\r\n", "Host: localhost\r\nOrigin: http://evil.test\r\n");
+    for (target, fields, status) in [
+        ("/shop/ETL/x", host, 421),
+        ("/shop/PERCENT_ETL", host, 421),
+        ("/shop/WEB", page, 403),
+        ("/shop/nobody-has-this-one", "Host: evil.test\r\nX-Api-Key: nobody-has-this-one\r\n", 421),
+        ("/shop/x", "Host: evil.test\r\nX-Api-Key: ETL\r\n", 421),
+    ] {
+        let mut client = keyed.proxy.connect();
+        client.send(keyed.filled(&format!("GET {target} HTTP/1.1\r\n{fields}\r\n")));
+        let reply = client.reply();
+        assert_eq!(reply.status(), status, "{target}");
+        keyed.check_has_no_key(format!("{reply:?}").as_bytes());
+        keyed.check_has_no_key(&reply.body);
+    }
+    let lines = until(|| {
+        let lines = keyed.proxy.lines();
+        Some(lines).filter(|lines| lines.iter().filter(|line| line.contains("\"whole\"")).count() == 5)
+    });
+    let told = lines.concat() + &get(keyed.proxy.admin, "/state").body;
+    keyed.check_has_no_key(told.as_bytes());
+    assert!(!told.contains("nobody-has-this-one"), "{told}");
+    // What has none is told of as it is.
+    assert!(told.contains("\"path\":\"/shop/x\""), "{told}");
+}
+
+#[test]
 fn a_client_is_kept_to_its_own_limits_at_each_upstream_and_nobody_else_is() {
     let keyed = Keyed::start("", "limits: 10000/s burst 100", "limits: [2 per 1h, 100/s burst 2]");
     let ask = |target, key| keyed.ask("GET", target, &format!("X-Api-Key: {key}\r\n"));

@@ -55,7 +55,7 @@ fn its_manager_is_told_when_it_serves_and_when_it_ends() {
         proxy.program.signal("TERM");
         let last = told(&manager);
         assert!(
-            last.starts_with("STOPPING=1\nSTATUS=draining") && last.ends_with("\nEXTEND_TIMEOUT_USEC=5500000"),
+            last.starts_with("STOPPING=1\nSTATUS=draining") && last.ends_with("\nEXTEND_TIMEOUT_USEC=15500000"),
             "{last}"
         );
         assert_eq!((proxy.wait().0.code(), &proxy.logged("WARN")[1..]), (Some(0), &[][..] as &[String]));

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use sopan_fake::script::Answer;
@@ -114,9 +115,14 @@ fn it_drains_when_it_is_asked_to_and_says_that_it_is_not_ready() {
     until(|| (support::get(proxy.admin, "/readyz").status() == 503).then_some(()));
     assert_eq!(state(proxy.admin)["draining"], true);
     assert_eq!(support::get(proxy.admin, "/healthz").body, "ok\n");
+    // Whoever stops the service then cuts nothing off.
+    proxy.program.signal("TERM");
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(support::get(proxy.admin, "/readyz").status(), 503);
     drop(open);
     let (status, lines) = proxy.wait();
     assert!(status.success(), "{status:?}");
+    assert!(!lines.iter().any(|line| line.contains("cut off")), "{lines:?}");
     assert!(lines.iter().any(|line| line.ends_with("INFO by hand: it is to drain")), "{lines:?}");
 }
 

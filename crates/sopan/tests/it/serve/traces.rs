@@ -149,6 +149,20 @@ fn a_collector_that_is_not_there_costs_spans_and_nothing_else() {
 }
 
 #[test]
+fn a_collector_that_does_not_end_its_answers_holds_up_no_others() {
+    let upstream = Scripted::start(|_| Answer::json(200, "{}"));
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{";
+    let endless = Scripted::start(move |_| Answer::raw(head).hang());
+    let proxy = Serve::start(&upstream.url(), &["--rate unlimited", &format!("--otlp {}", endless.url())]);
+    // An exchange and its attempt, and for the first a connection; the second ones are for another delivery.
+    for sent in [3.0, 5.0] {
+        assert_eq!(proxy.get("/orders").status(), 200);
+        until(|| (proxy.metric("sopan_trace_spans_sent_total") == sent).then_some(()));
+    }
+    assert_eq!(proxy.metric("sopan_trace_spans_lost_total"), 0.0);
+}
+
+#[test]
 fn a_collector_that_does_not_answer_holds_up_nobody_and_the_end_not_for_long() {
     let (upstream, silent) =
         (Scripted::start(|_| Answer::json(200, "{}")), Scripted::start(|_| Answer::nothing().hang()));

@@ -18,6 +18,25 @@ const NO_BROWSER: &str = "there is no Chromium";
 const LIVE: &str = "document.body.dataset.link === 'live' && document.querySelector('#number').value > 0";
 
 #[test]
+fn rows_that_are_called_alike_are_as_many_as_they_are_told_of() {
+    let Some(mut browser) = Browser::start() else { return skipped(NO_BROWSER) };
+    let fake = Fake::start(&[]);
+    let proxy = serve(&three(&fake), ANY, &[]);
+    browser.open(&format!("http://{}/", proxy.admin));
+    // Four digits of a hash are the same for some clients, and a list is filled twice a second for days.
+    let rows = browser.js(
+        "(async () => {
+            const { fill } = await import('/dashboard/fill.js');
+            const root = document.createElement('div');
+            root.innerHTML = '<ul data-each=\"of\" data-key=\"name\"><template><li data-of=\"name\"></li></template></ul>';
+            for (const of of ['aab', 'aaab', 'baa', 'aba', 'aba']) fill(root, { of: [...of].map((name) => ({ name })) });
+            return root.innerText;
+        })()",
+    );
+    assert_eq!(rows, "aba");
+}
+
+#[test]
 fn what_stands_on_the_page_is_the_state_of_which_it_says_so() {
     let Some(mut browser) = Browser::start() else { return skipped(NO_BROWSER) };
     let fake = Fake::start(&["--delay", "20ms", "--rate-limit-first", "1"]);
@@ -308,6 +327,8 @@ fn numbers_are_written_with_few_digits_and_their_unit() {
         ("took", json!(0), "<1 ms"),
         ("waited", json!(0), "–"),
         ("rate", json!(null), "unlimited"),
+        ("allowed", json!(null), "at once"),
+        ("allowed", json!(0), "0/s"),
         ("rate", json!(0), "0/s"),
         ("rate", json!(0.0115), "41.4/h"),
         ("rate", json!(9.94), "9.9/s"),

@@ -18,6 +18,8 @@
 
 mod book;
 mod contact;
+mod ledger;
+mod register;
 mod server_clock;
 mod terms;
 mod wire;
@@ -29,6 +31,8 @@ use crate::bucket::Fill;
 use crate::lane::HeldBy;
 pub use book::{Book, Demand};
 pub use contact::{Contact, Mode, OnStoreFailure};
+pub use ledger::Ledger;
+pub use register::Register;
 pub use terms::{DayNow, Terms};
 pub use wire::{Nonsense, TellHold};
 
@@ -128,6 +132,8 @@ pub struct Ask {
 pub struct Leased {
     /// The number of the ask.
     pub number: u64,
+    /// Whether the ask did anything: not if it came too late.
+    pub is_done: bool,
     /// What the ledger's clock showed.
     pub at: Stamp,
     /// The turns, earliest first; at most as many as were asked for.

@@ -41,6 +41,8 @@ const LIMITS: [&[&str]; 16] = [
     &["1000/s burst 2", "20000 per 1min", "500/s burst 100"],
     &[],
 ];
+const RETURNS: usize = 8;
+const MIDNIGHT: usize = 10;
 const INSTANCES: [&str; 5] = ["a", "b", "c", "d", "0123456789abcdef"];
 const SECOND: u64 = 1_000_000;
 
@@ -77,8 +79,19 @@ struct History {
     limits: usize,
     instances: [Instance; 5],
     keys: Vec<String>,
+    /// What it is about, where it is about something.
+    about: Option<About>,
     /// What was run, with which arguments, and what the core says of it.
     played: Vec<(Script, Vec<String>, Expected)>,
+}
+
+/// What chance alone seldom comes to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum About {
+    /// All is asked for that there is, and most of each turn given back, so that a quota's ring has many small groups.
+    Returns,
+    /// A day ends.
+    Midnight,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,15 +110,25 @@ impl History {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
         // Mostly in this century; a day or so from the end of one.
-        let now = 1_780_000_000 * SECOND + dice.roll(300 * 86_400 * SECOND);
-        let limits = dice.roll(LIMITS.len() as u64) as usize;
+        let mut now = 1_780_000_000 * SECOND + dice.roll(300 * 86_400 * SECOND);
+        let mut limits = dice.roll(LIMITS.len() as u64) as usize;
+        let about = [Some(About::Returns), Some(About::Midnight), None, None][dice.roll(4) as usize];
+        match about {
+            Some(About::Returns) => limits = RETURNS,
+            Some(About::Midnight) => {
+                limits = MIDNIGHT;
+                now = now / (86_400 * SECOND) * 86_400 * SECOND - dice.roll(3 * SECOND);
+            }
+            None => {}
+        }
         let keys = ["ledger", "records", "hungry", "known"].map(|kind| format!("{{h{seed}}}:{kind}"));
         let instances = Default::default();
-        Self { dice, now, ledger: Ledger::default(), limits, instances, keys: keys.into(), played: Vec::new() }
+        Self { dice, now, ledger: Ledger::default(), limits, instances, keys: keys.into(), about, played: Vec::new() }
     }
 
     fn event(&mut self) {
-        match self.dice.roll(40) {
+        let first = if self.about.is_some() { 4 } else { 0 };
+        match first + self.dice.roll(40 - first) {
             0 => self.now += self.dice.roll(3 * 86_400 * SECOND),
             1 => self.now += self.dice.roll(100 * SECOND),
             2 => self.now -= self.dice.roll(3 * SECOND),
@@ -141,16 +164,19 @@ impl History {
         }
         instance.number += u64::from(!dice.one_in(40));
         let mut returned = Vec::new();
-        while !instance.held.is_empty() && dice.one_in(2) && returned.len() < 100 {
+        let is_many = self.about == Some(About::Returns);
+        while !instance.held.is_empty() && (is_many && !dice.one_in(60) || dice.one_in(2)) && returned.len() < 100 {
             let at = dice.roll(instance.held.len() as u64) as usize;
-            returned.push(instance.held.swap_remove(at));
+            let mut granted = instance.held.swap_remove(at);
+            granted.cost -= u32::from(is_many);
+            returned.push(granted);
         }
         instance.held.truncate(200);
         let ask = Ask {
             number: instance.number,
             heard: instance.heard,
-            want: [0, 1, 1, 2, 5, 10, 64, 1000][dice.roll(8) as usize],
-            cost: [1, 1, 1, 1, 2, 5, 30][dice.roll(7) as usize],
+            want: if is_many { 64 } else { [0, 1, 1, 2, 5, 10, 64, 1000][dice.roll(8) as usize] },
+            cost: if is_many { 39 } else { [1, 1, 1, 1, 2, 5, 30][dice.roll(7) as usize] },
             members,
             days: terms.days(known),
             lapse: [Duration::from_millis(50), Duration::from_millis(2), Duration::from_micros(61_234)]

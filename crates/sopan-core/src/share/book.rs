@@ -25,6 +25,9 @@ use crate::time::{Instant, nanos};
 const RETURNED_MAX: usize = 128;
 /// What is to be returned is so after this, if nothing is asked for before.
 const RETURN_AFTER: Duration = HORIZON;
+/// A book that holds turns asks for more when the last of them is due within this part of how far they once reached. Half would be
+/// safer where the ledger is slow, but takes half as many round trips again.
+const KEPT: u32 = 4;
 /// How long it is counted what was used.
 const WINDOW: Duration = Duration::from_millis(100);
 
@@ -273,7 +276,7 @@ impl Book {
             return None;
         }
         let (held, wanted) = (self.held(demand.cost, now), self.wanted(demand, now));
-        let runs_out = self.leases.back().map_or(now, |last| last.due.before((self.span / 2).max(self.took * 2)));
+        let runs_out = self.leases.back().map_or(now, |last| last.due.before((self.span / KEPT).max(self.took * 2)));
         let for_more = match held {
             _ if held >= wanted => None,
             0 => Some(self.again),

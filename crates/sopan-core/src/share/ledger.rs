@@ -98,12 +98,10 @@ impl Ledger {
                 continue;
             }
             let next = state.earliest(ask.cost, &now);
-            horizon = place.horizon(due.len() as u64 * u64::from(ask.cost));
-            if state.is_another_day(next, &now) {
-                horizon = 0;
-                break;
-            }
-            if next > now.at + horizon {
+            let is_another_day = state.is_another_day(next, &now);
+            let far = place.horizon(due.len() as u64 * u64::from(ask.cost)).filter(|_| !is_another_day);
+            horizon = far.unwrap_or(0);
+            if far.is_none_or(|far| next > now.at + far) {
                 break;
             }
             state.charge(ask.cost, next, &now);

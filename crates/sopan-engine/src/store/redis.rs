@@ -8,6 +8,8 @@
 
 mod connect;
 mod ledgers;
+#[cfg(test)]
+mod tests;
 mod url;
 
 use std::fmt;

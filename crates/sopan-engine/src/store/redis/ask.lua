@@ -78,9 +78,13 @@ while #due < want do
     due[#due + 1] = came_back
   else
     local next_due = earliest(state, days, cost, now)
+    local is_far = is_another_day(days, next_due)
     horizon = HORIZON
-    if rest and #due * cost >= rest then horizon = HORIZON / 2 end
-    if is_another_day(days, next_due) then
+    if rest and #due * cost >= rest then
+      horizon = HORIZON / 2
+      is_far = is_far or #due * cost >= rest + lead
+    end
+    if is_far then
       horizon = 0
       break
     end

@@ -7,7 +7,7 @@
 --   day  {'d', count, name, {date, used, date, used, ...}}
 -- A state is {1, at, hold, by, {due, cost, due, cost, ...}, pages}; the first number is the version of all this.
 
-local HORIZON = 200000
+local HORIZON = 300000
 local NEVER = 4503599627370496
 local GROUPS = 128
 local GROUPS_MAX = 256

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::{HeldBy, Lane};
+use crate::share::HoldNews;
 use crate::time::Instant;
 
 /// The lane has no breaker.
@@ -26,7 +27,10 @@ impl Lane {
         self.end_hold(now);
         let Some(end) = self.hold else { return false };
         self.held = self.held.saturating_sub(end.until(now));
-        self.bucket.release(now);
+        self.tokens.release(now);
+        if self.sharing().is_some() {
+            self.untold = Some(HoldNews::Released);
+        }
         self.hold = Some(now);
         self.end_hold(now);
         true

@@ -3,6 +3,7 @@
 
 mod cache;
 mod hold;
+mod instances;
 mod leaving;
 mod outage;
 mod pacing;

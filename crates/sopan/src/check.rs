@@ -81,14 +81,18 @@ fn in_force(resolved: &Resolved) -> Vec<&(Origin, Value)> {
         of_switch.unwrap_or(value.setting.section)
     };
     let is_off = |of: Section| {
-        let mut values = resolved.values.iter().map(|(_, value)| value);
+        let values = resolved.values.iter().map(|(_, value)| value);
         // Nothing else of it matters then.
-        if of == Section::Traces
-            && !values.clone().any(|value| (value.setting.section, value.setting.key) == (of, "otlp"))
-        {
+        let needs = match of {
+            Section::Traces => Some("otlp"),
+            Section::Redis => Some("url"),
+            _ => None,
+        };
+        let is_there = |key: &str| values.clone().any(|value| (value.setting.section, value.setting.key) == (of, key));
+        if needs.is_some_and(|key| !is_there(key)) {
             return true;
         }
-        values.any(|value| Some(value.setting.key) == of.key() && value.shown() == "off")
+        values.clone().any(|value| Some(value.setting.key) == of.key() && value.shown() == "off")
     };
     let mut values: Vec<_> = resolved.values.iter().collect();
     values.retain(|(_, value)| value.setting.kind.is_section() || !is_off(value.setting.section));
@@ -150,7 +154,7 @@ fn parts(loaded: &Loaded) -> Map<String, Json> {
     let places = Places::of(loaded);
     let part = |resolved: &Resolved| {
         let entry = |(from, value): &(Origin, Value)| {
-            let items: Vec<_> = value.items.iter().map(|item| item.shown()).collect();
+            let items: Vec<_> = value.items_shown().collect();
             let shown = if value.setting.kind.is_list() { json!(items) } else { json!(items.concat()) };
             (value.setting.path(), json!({"value": shown, "from": places.origin(*from, value)}))
         };

@@ -18,6 +18,8 @@
 
 mod book;
 mod contact;
+mod ledger;
+mod register;
 mod server_clock;
 mod terms;
 mod wire;
@@ -29,6 +31,8 @@ use crate::bucket::Fill;
 use crate::lane::HeldBy;
 pub use book::{Book, Demand};
 pub use contact::{Contact, Mode, OnStoreFailure};
+pub use ledger::Ledger;
+pub use register::Register;
 pub use terms::{DayNow, Terms};
 pub use wire::{Nonsense, TellHold};
 
@@ -50,6 +54,8 @@ pub const UNSEEN_AFTER: Duration = Duration::from_millis(600);
 /// After this, one that is cut off goes on alone: by then all others, who look once a [`BEAT`] and hear of it within
 /// [`TIMEOUT`], leave it its share.
 pub const ALONE_AFTER: Duration = Duration::from_millis(1000);
+/// One that never reached the ledger goes on alone after this: nobody keeps a share for it.
+pub const ALONE_AT_START: Duration = Duration::from_millis(500);
 /// One that is unseen for this long is counted no more, unless the settings say otherwise.
 pub const GRACE: Duration = Duration::from_secs(10);
 /// One that is cut off tries so often whether it still is.
@@ -126,6 +132,8 @@ pub struct Ask {
 pub struct Leased {
     /// The number of the ask.
     pub number: u64,
+    /// Whether the ask did anything: not if it came too late.
+    pub is_done: bool,
     /// What the ledger's clock showed.
     pub at: Stamp,
     /// The turns, earliest first; at most as many as were asked for.

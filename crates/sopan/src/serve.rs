@@ -332,9 +332,10 @@ fn tell(settings: &config::Serve, listening: SocketAddr, found: Option<DiskUsage
         version = version::short(),
         "listening on {listen}; admin {admin}{cache}{there}"
     );
-    if let Some(SharedSettings { redis, prefix, instances, .. }) = &settings.shared {
+    if let Some(SharedSettings { redis, prefix, going_alone }) = &settings.shared {
         let (url, kind) = (redis.url.to_string(), redis.url.kind());
-        let of = instances.map_or_else(String::new, |instances| format!(", up to {} of them", instances));
+        let instances = going_alone.instances;
+        let of = instances.map_or_else(String::new, |instances| format!(", up to {instances} of them"));
         tracing::info!(redis = url, kind, prefix, instances, "instances share their limits through {url}{of}");
     }
     if let Some(config::Traces { to, .. }) = &settings.traces {

@@ -74,6 +74,9 @@ struct Asked {
     number: u64,
     cost: u32,
     at: Instant,
+    /// How much was told of what was to be returned, and of what was spent alone.
+    returned: usize,
+    spent: Option<u64>,
 }
 
 /// What a lane could use.
@@ -216,7 +219,11 @@ impl Book {
         if self.asks_at(demand, now)? > now {
             return None;
         }
-        let want = self.wanted(demand, now).saturating_sub(self.held(demand.cost, now));
+        let mut want = self.wanted(demand, now).saturating_sub(self.held(demand.cost, now));
+        if self.terms.has_days() && self.clock.at_least(now).is_none() {
+            // What day it is there must be known first.
+            want = 0;
+        }
         Some(self.make(u32::try_from(want).unwrap_or(WANT_MAX).min(WANT_MAX), demand.cost, now))
     }
 
@@ -231,7 +238,8 @@ impl Book {
     fn make(&mut self, want: u32, cost: u32, now: Instant) -> Ask {
         self.number += 1;
         let cost = cost.max(1);
-        self.asked = Some(Asked { number: self.number, cost, at: now });
+        let (returned, spent) = (self.returned.len(), self.spent);
+        self.asked = Some(Asked { number: self.number, cost, at: now, returned, spent });
         self.return_at = Instant::NEVER;
         let lapse = self.terms.lapse();
         // As long as a lease can last by what is known of the ledger's clock.
@@ -243,11 +251,11 @@ impl Book {
             want,
             cost,
             members: self.members,
-            days: at.map_or_else(Vec::new, |at| self.terms.days(at)),
+            days: self.terms.days(at),
             terms: Arc::clone(&self.terms),
             lapse: lapse.max(doubt + lapse / 2),
-            returned: self.returned.drain(..).collect(),
-            spent: self.spent.take(),
+            returned: self.returned.iter().copied().collect(),
+            spent: self.spent,
             last: self.last,
             valid_until: at.map(|at| Stamp(at.0.saturating_add(super::terms::micros(self.timeout)))),
         }
@@ -255,7 +263,7 @@ impl Book {
 
     /// How the ledger and the others are told of a hold.
     pub(crate) fn tell_hold(&self, news: HoldNews, members: Members, now: Instant) -> TellHold {
-        let days = self.clock.at_least(now).map_or_else(Vec::new, |at| self.terms.days(at));
+        let days = self.terms.days(self.clock.at_least(now));
         TellHold { news, terms: Arc::clone(&self.terms), days, members }
     }
 
@@ -300,6 +308,9 @@ impl Book {
     pub fn grant(&mut self, leased: &Leased, received: Instant) {
         let Some(asked) = self.asked.take_if(|asked| asked.number == leased.number) else { return };
         self.heard = leased.number;
+        if leased.is_done {
+            self.told(asked);
+        }
         self.took = received.since(asked.at);
         self.clock.learn(asked.at, received, leased.at);
         let lapse = self.terms.lapse();
@@ -326,8 +337,21 @@ impl Book {
 
     /// No answer will come.
     pub fn unanswered(&mut self, now: Instant) {
-        self.asked = None;
+        if let Some(asked) = self.asked.take() {
+            // It may have been heard all the same, and nothing may be given back twice. What was spent is told again: to count
+            // it twice harms nobody else.
+            self.told(Asked { spent: None, ..asked });
+        }
         self.again = now.after(BEAT);
+    }
+
+    /// What that ask told need not be told again.
+    fn told(&mut self, asked: Asked) {
+        // What was added since stands behind it, unless so much was that the oldest were forgotten.
+        self.returned.drain(..asked.returned.min(self.returned.len()));
+        if let Some(spent) = asked.spent {
+            self.spent = self.spent.map(|all| all.saturating_sub(spent)).filter(|rest| *rest > 0);
+        }
     }
 }
 

@@ -112,13 +112,21 @@ impl Terms {
         !self.quotas.is_empty()
     }
 
-    /// The days that it is at `at`.
-    pub(super) fn days(&self, at: Stamp) -> Vec<DayNow> {
-        let days = self.quotas.iter().filter_map(|quota| match quota {
-            QuotaTerm::Calendar { daybreak, .. } => Some(DayNow::of(daybreak, at)),
+    /// The days that it is at `at`; where that is not known all time is one day.
+    pub fn days(&self, at: Option<Stamp>) -> Vec<DayNow> {
+        self.daybreaks().map(|daybreak| at.map_or(DayNow::NONE, |at| DayNow::of(daybreak, at))).collect()
+    }
+
+    /// Whether it matters which day it is.
+    pub(super) fn has_days(&self) -> bool {
+        self.daybreaks().next().is_some()
+    }
+
+    fn daybreaks(&self) -> impl Iterator<Item = &Daybreak> {
+        self.quotas.iter().filter_map(|quota| match quota {
+            QuotaTerm::Calendar { daybreak, .. } => Some(daybreak),
             QuotaTerm::Sliding { .. } => None,
-        });
-        days.collect()
+        })
     }
 }
 
@@ -158,11 +166,12 @@ impl QuotaTerm {
 
 /// What a quota lets while some are aside.
 pub(super) fn shared_count(count: u64, members: Members) -> u64 {
-    (count * u64::from(members.seen) / u64::from(members.counted)).max(1)
+    let (seen, counted) = (u64::from(members.seen), u64::from(members.counted));
+    (count / counted * seen + count % counted * seen / counted).max(1)
 }
 
 impl DayNow {
-    /// A day that nothing is known of: to a ledger whose clock is not known yet all time is one day.
+    /// All time as one day.
     pub(super) const NONE: Self = Self { before: 0, today: 0, after: 0, begin: Stamp(0), end: Stamp(NEVER) };
 
     fn of(daybreak: &Daybreak, at: Stamp) -> Self {

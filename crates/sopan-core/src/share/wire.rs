@@ -87,7 +87,7 @@ fn write_terms(terms: &Terms, days: &[DayNow], args: &mut Vec<String>) {
             }
             QuotaTerm::Calendar { count, name, .. } => {
                 args.extend(["d".to_owned(), count.to_string(), name.clone()]);
-                let day = days.next().copied().unwrap_or(DayNow::NONE);
+                let Some(day) = days.next() else { return };
                 let day = [day.before, day.today, day.after, day.begin.0, day.end.0];
                 args.extend(day.map(|number| number.to_string()));
             }
@@ -107,7 +107,8 @@ impl Leased {
     fn parse(answer: &[i64]) -> Option<Self> {
         let mut numbers = answer.iter().copied();
         let mut next = || numbers.next();
-        let (number, at) = (natural(next()?)?, Stamp(natural(next()?)?));
+        let (number, is_done) = (natural(next()?)?, next()? == 1);
+        let at = Stamp(natural(next()?)?);
         let (next_in, again_in) = (span(next()?)?, next()?);
         let again_in = if again_in < 0 { None } else { Some(span(again_in)?) };
         let among = u32::try_from(next()?).ok().filter(|among| *among > 0)?;
@@ -124,7 +125,7 @@ impl Leased {
             return None;
         }
         let hold = (!held.is_zero()).then_some((held, by));
-        Some(Self { number, at, due, next_in, again_in, among, hold, fills })
+        Some(Self { number, is_done, at, due, next_in, again_in, among, hold, fills })
     }
 }
 
@@ -142,21 +143,27 @@ mod tests {
 
     #[test]
     fn an_answer_is_read_and_nonsense_is_not() {
-        let answer = [7, 1_000_000, 2_500, -1, 3, 0, 0, 1, 1_500, 20, 0, 500, 200_000];
+        let answer = [7, 1, 1_000_000, 2_500, -1, 3, 0, 0, 1, 1_500, 20, 0, 500, 200_000];
         let leased = Leased::read(&answer).unwrap();
         assert_eq!((leased.number, leased.at, leased.among), (7, Stamp(1_000_000), 3));
         assert_eq!(leased.due, [Stamp(1_000_000), Stamp(1_000_500), Stamp(1_200_000)]);
         assert_eq!((leased.next_in, leased.again_in, leased.hold), (Duration::from_micros(2_500), None, None));
         assert_eq!(leased.fills, [Fill { tokens: 1.5, capacity: 20.0 }]);
-        let held = Leased::read(&[7, 1, 0, 4_000, 1, 9_000, 1, 0]).unwrap();
+        let held = Leased::read(&[7, 1, 1, 0, 4_000, 1, 9_000, 1, 0]).unwrap();
         assert_eq!(held.hold, Some((Duration::from_millis(9), HeldBy::Operator)));
         assert_eq!(held.again_in, Some(Duration::from_millis(4)));
         let mut long = answer.to_vec();
         long.extend([0; 64]);
-        let far = [7, 1, 0, -1, 1, 0, 0, 0, 9_000_000];
-        for nonsense in
-            [&[][..], &answer[..9], &[-1; 20], &long, &far, &[7, 1, 0, 0, 0, 0, 0, 0], &[1, 1, 0, 0, 1, 0, 0, i64::MAX]]
-        {
+        let far = [7, 1, 1, 0, -1, 1, 0, 0, 0, 9_000_000];
+        for nonsense in [
+            &[][..],
+            &answer[..10],
+            &[-1; 20],
+            &long,
+            &far,
+            &[7, 1, 1, 0, 0, 0, 0, 0, 0],
+            &[1, 1, 1, 0, 0, 1, 0, 0, i64::MAX],
+        ] {
             assert_eq!(Leased::read(nonsense), Err(Nonsense), "{nonsense:?}");
         }
     }

@@ -44,7 +44,7 @@ struct Lane {
     contact: Option<Contact>,
     told: (Mode, Members),
     /// A pause of its own that the store has not been told of.
-    untold: Option<TellHold>,
+    untold: Option<(TellHold, Instant)>,
 }
 
 /// What was logged of a store that is gone.
@@ -172,7 +172,7 @@ impl Steward {
     /// Lets everybody know of a lane's pause, at once or when it can be.
     fn tell_all(&mut self, lane: usize, told: TellHold) {
         if self.mode_of(lane) != Mode::Shared {
-            self.lanes[lane].untold = Some(told);
+            self.lanes[lane].untold = Some((told, self.shared.clock.now()));
             return;
         }
         let (shared, seated) = (Arc::clone(&self.shared), Arc::clone(&self.lanes[lane].seated));
@@ -202,7 +202,7 @@ impl Steward {
             Done::Told { answer: Ok(()), .. } => {}
             Done::Told { lane, told, answer: Err(fault), at } => {
                 // Unless there is later news.
-                self.lanes[lane].untold.get_or_insert(told);
+                self.lanes[lane].untold.get_or_insert((told, at));
                 self.lost(Some(lane), &fault, at);
             }
         }
@@ -248,9 +248,14 @@ impl Steward {
 
     /// Tells what could not be told while the store was gone.
     fn retell(&mut self, lane: usize) {
-        if let Some(told) = self.lanes[lane].untold.take() {
-            self.tell_all(lane, told);
+        let Some((mut told, since)) = self.lanes[lane].untold.take() else { return };
+        if let HoldNews::Held { remaining, .. } = &mut told.news {
+            *remaining = remaining.saturating_sub(self.shared.clock.now().since(since));
+            if remaining.is_zero() {
+                return;
+            }
         }
+        self.tell_all(lane, told);
     }
 
     /// What another instance let all know.

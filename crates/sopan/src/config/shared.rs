@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sopan_engine::shared::{OnStoreFailure, RedisSettings, RedisUrl, SharedSettings};
+use sopan_engine::shared::{GoingAlone, OnStoreFailure, RedisSettings, RedisUrl, SharedSettings};
 
 /// The same on its way to being asked for.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ impl SharedDraft {
     pub(super) fn made(self) -> Option<SharedSettings> {
         let Self { url, ca_file, prefix, timeout, instances, grace, on_store_failure } = self;
         let redis = RedisSettings { url: url?, ca_file, timeout };
-        Some(SharedSettings { redis, prefix, instances, grace, on_store_failure })
+        Some(SharedSettings { redis, prefix, going_alone: GoingAlone { instances, grace, on_store_failure } })
     }
 }
 

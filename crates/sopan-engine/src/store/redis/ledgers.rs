@@ -86,8 +86,9 @@ impl Ledgers for RedisLedgers {
             let mut publish = Cmd::new();
             publish.arg("PUBLISH").arg(self.channel()).arg(written(lane, told.news, &self.instance));
             let (ledger, told) = (self.ledger(lane), args(told.args()));
+            let ledger = [&*ledger];
             // Whoever hears of it at once need not ask.
-            let (heard, kept) = tokio::join!(self.redis.send(&publish), self.redis.run(&self.hold, &[&*ledger], &told));
+            let (heard, kept) = tokio::join!(self.redis.send(&publish), self.redis.run(&self.hold, &ledger, &told));
             heard.and(kept).map(drop)
         })
     }

@@ -39,8 +39,9 @@ impl StoreObserver for Trips {
                 self.took.observe(took.as_secs_f64());
             }
             Some(fault) => {
-                let of = FAULTS.iter().zip(&self.failed).find(|(kind, _)| **kind == fault.kind());
-                of.iter().for_each(|(_, counter)| drop(counter.inc()));
+                for (_, counter) in FAULTS.iter().zip(&self.failed).filter(|(kind, _)| **kind == fault.kind()) {
+                    counter.inc();
+                }
             }
         }
     }

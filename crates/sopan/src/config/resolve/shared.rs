@@ -47,7 +47,7 @@ impl Resolved {
             let why = "no upstream has limits, so there is nothing to share; write limits, or leave Redis away";
             problems.push(Problem::warning(place.clone(), name.clone(), why));
         }
-        for (upstream, at, treatment) in served.iter().filter(|(.., treatment)| treatment.settings.observe) {
+        for (upstream, at, _) in served.iter().filter(|(.., treatment)| treatment.settings.observe) {
             let why = format!(
                 "it is only observed, so what it would do is reckoned by each instance for itself, and nothing of it is \
                  shared; take `observe` away from {upstream} when its limits shall be kept"

@@ -200,7 +200,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     let table = Layer::table();
     of_one(&flags, parts.len(), &mut wrong.problems);
     let layers = |own| [Some(&flags), own, defaults, Some(&table)].into_iter().flatten().collect::<Vec<_>>();
-    let of_program = |setting: &Setting| matches!(setting.section, Section::Program | Section::Traces);
+    let of_program = |setting: &Setting| matches!(setting.section, Section::Program | Section::Traces | Section::Redis);
     let program = Resolved::of(&layers(top), of_program);
     let mut served = Vec::new();
     let mut upstreams = Vec::new();

@@ -14,6 +14,7 @@ mod bounds;
 mod documented;
 mod faults;
 mod fields;
+mod instances;
 mod interims;
 mod keys;
 mod manager;

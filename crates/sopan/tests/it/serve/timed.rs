@@ -3,6 +3,7 @@
 
 mod cache;
 mod hold;
+mod instances;
 mod keys;
 mod leaving;
 mod outage;

@@ -18,6 +18,7 @@ mod key;
 mod load;
 mod memory;
 mod read;
+pub(crate) mod redis;
 mod spill;
 #[cfg(test)]
 mod tests;

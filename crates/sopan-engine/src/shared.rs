@@ -12,8 +12,8 @@ mod look;
 
 use std::time::Duration;
 
-pub use look::{StoreLook, StoreMode};
 pub use crate::store::redis::{FAULTS, Fault, RedisSettings, RedisSetupError, RedisUrl, RedisUrlError};
+pub use look::{StoreLook, StoreMode};
 
 /// How instances share what their upstreams allow.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -243,11 +243,6 @@ impl Cache {
     /// Throws answers away. What was asked for before is not stored afterwards. Where some lie on a disk, that they are gone
     /// is on it for good when this returns.
     pub async fn purge(self: &Arc<Self>, what: Purge<'_>) -> Purged {
-        let of_others = match what {
-            Purge::Url { upstream, target } => (Some(upstream), Untrue::Target(target.to_owned())),
-            Purge::Prefix { upstream, path } => (Some(upstream), Untrue::Below(path.to_owned())),
-            Purge::All => (None, Untrue::All),
-        };
         let scope = match what {
             Purge::Url { upstream, target } => Scope::Url { upstream: upstream.to_owned(), target: target.to_owned() },
             Purge::Prefix { upstream, path } => Scope::Below { upstream: upstream.to_owned(), path: path.to_owned() },
@@ -257,7 +252,7 @@ impl Cache {
         // There may be a million of them. It is given up only with the runtime.
         let purged = tokio::task::spawn_blocking(move || cache.purge_here(&scope)).await.unwrap_or_default();
         let is_told = match &self.commons {
-            Some(commons) => Some(commons.make_all_untrue(of_others.0, &of_others.1).await),
+            Some(commons) => Some(commons.purge(what).await),
             None => None,
         };
         Purged { is_told, ..purged }

@@ -11,6 +11,7 @@
 
 mod lead;
 mod name;
+mod redis;
 mod server;
 mod take;
 mod value;
@@ -32,13 +33,16 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
 use super::key::Scope;
-use super::{Key, Place, Variant};
+use super::{Key, Place, Purge, Variant};
 use crate::budget::ByteBudget;
 use crate::clock::Clock;
+use crate::jitter::Jitter;
 use crate::store::entry::Body;
+use crate::store::redis::{RedisSettings, RedisSetupError};
 use lead::Waiting;
 pub(crate) use lead::{Awaited, CommonLead};
 pub use name::{Name, Slot, Tag, Whose};
+use redis::RedisCommons;
 pub use server::{
     CaughtUp, CommonsError, CommonsServer, Fetched, Known, Lead, Led, Notice, Purges, Put, Reply, Step, Target, Untrue,
 };
@@ -61,11 +65,27 @@ pub struct CommonsSettings {
     pub clock: Clock,
 }
 
+/// The largest body that is kept in common, where nobody says otherwise.
+const ENTRY_BYTES_MAX: u64 = 1 << 20;
+
 impl CommonsSettings {
     /// The defaults.
     pub fn new(server: Arc<dyn CommonsServer>, instance: u64) -> Self {
         let timeout = Duration::from_millis(100);
-        Self { server, timeout, entry_bytes_max: 1 << 20, instance, clock: Clock::system() }
+        Self { server, timeout, entry_bytes_max: ENTRY_BYTES_MAX, instance, clock: Clock::system() }
+    }
+
+    /// Those for answers in Redis, in keys that begin with this, and with bodies of at most so many bytes. Nothing is connected
+    /// yet.
+    ///
+    /// # Errors
+    /// Settings that cannot be used, whatever the server says.
+    pub fn redis(redis: RedisSettings, prefix: &str, entry_bytes_max: u64) -> Result<Self, RedisSetupError> {
+        let (timeout, clock) = (redis.timeout, Clock::system());
+        // By chance, since nobody gives instances their names.
+        let instance = Jitter::new().number() as u64;
+        let server = Arc::new(RedisCommons::new(redis, prefix, instance, entry_bytes_max, clock)?);
+        Ok(Self { server, timeout, entry_bytes_max, instance, clock })
     }
 }
 
@@ -116,7 +136,6 @@ pub(super) struct Commons {
     stir: Notify,
     /// What the others do not know yet.
     untold: Mutex<VecDeque<(Tag, Untrue)>>,
-    time: Mutex<Option<ServerTime>>,
     waiting: Arc<Waiting>,
     last_token: AtomicU64,
     pending: Arc<ByteBudget>,
@@ -139,6 +158,7 @@ struct Part {
     place: Place,
     policy: CachePolicy,
     known: Mutex<Purges>,
+    time: Mutex<Option<ServerTime>>,
     /// It has seen that the server has lost something.
     is_in_doubt: AtomicBool,
 }
@@ -154,7 +174,7 @@ impl Part {
         let mut known = self.known.lock();
         known.number = number;
         match scope {
-            Untrue::Target(_) => {}
+            Untrue::Target { .. } => {}
             Untrue::Below(path) if known.below.len() < BELOW_MAX => {
                 known.below.retain(|(other, _)| other != path);
                 known.below.push((path.clone(), number));
@@ -230,7 +250,6 @@ impl Commons {
             lost: Mutex::default(),
             stir: Notify::new(),
             untold: Mutex::default(),
-            time: Mutex::default(),
             waiting: Arc::default(),
             last_token: AtomicU64::new(0),
             pending: Arc::new(ByteBudget::new(PENDING_MAX)),
@@ -242,9 +261,9 @@ impl Commons {
 
     /// Has answers of this upstream in common, from when it has caught up.
     pub(super) fn join(&self, name: &str, place: Place, url: &str, policy: &CachePolicy) {
-        let (known, is_in_doubt) = (Mutex::default(), AtomicBool::new(false));
-        let part =
-            Part { tag: Tag::of(name, url), name: name.into(), place, policy: policy.clone(), known, is_in_doubt };
+        let (known, time, is_in_doubt) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        let (tag, policy) = (Tag::of(name, url), policy.clone());
+        let part = Part { tag, name: name.into(), place, policy, known, time, is_in_doubt };
         self.parts.write().push(Arc::new(part));
         self.is_in_step.store(false, Ordering::Release);
         self.stir.notify_one();
@@ -340,7 +359,7 @@ impl Commons {
     /// Tells them of one key without waiting for it.
     pub(super) fn make_target_untrue_soon(&self, key: &Key) {
         let Some(part) = self.part_of(key) else { return };
-        let scope = Untrue::Target(key.target().into_owned());
+        let scope = untrue(key);
         match self.is_in_step() {
             true => self.send(Work::MakeUntrue { part, scope }),
             false => self.make_untrue_later(part.tag, scope),
@@ -350,20 +369,25 @@ impl Commons {
     /// The same of one key; whether they know.
     pub(super) async fn make_target_untrue(&self, key: &Key) -> bool {
         match self.part_of(key) {
-            Some(part) => self.make_untrue(&part, Untrue::Target(key.target().into_owned())).await,
+            Some(part) => self.make_untrue(&part, untrue(key)).await,
             None => false,
         }
     }
 
-    /// The same of an upstream, or of all.
-    pub(super) async fn make_all_untrue(&self, upstream: Option<&str>, scope: &Untrue) -> bool {
-        let parts = match upstream {
-            Some(name) => self.parts_named(name),
-            None => self.parts.read().clone(),
+    /// The same of what is purged.
+    pub(super) async fn purge(&self, what: Purge<'_>) -> bool {
+        let parts = match what {
+            Purge::Url { upstream, .. } | Purge::Prefix { upstream, .. } => self.parts_named(upstream),
+            Purge::All => self.parts.read().clone(),
         };
         let mut do_know = true;
         for part in parts {
-            do_know &= self.make_untrue(&part, scope.clone()).await;
+            let scope = match what {
+                Purge::Url { target, .. } => untrue(&Key::new(&part.name, part.place, target)),
+                Purge::Prefix { path, .. } if path.starts_with('/') => Untrue::Below(path.to_owned()),
+                Purge::Prefix { .. } | Purge::All => Untrue::All,
+            };
+            do_know &= self.make_untrue(&part, scope).await;
         }
         do_know
     }
@@ -405,15 +429,15 @@ impl Commons {
     }
 
     /// When an answer was received, by the server's clock.
-    fn received_by_server(&self, stored: &Stored) -> Option<u64> {
-        let time = (*self.time.lock())?;
+    fn received_by_server(&self, part: &Part, stored: &Stored) -> Option<u64> {
+        let time = (*part.time.lock())?;
         let ago = self.clock.wall().duration_since(stored.times.received).unwrap_or_default();
         Some(time.at_least(self.clock.now()).saturating_sub(micros(ago)))
     }
 
     /// When that was by the calendar here, and not later; none if it is to come.
-    fn received_here(&self, by_server: u64) -> Option<SystemTime> {
-        let now = (*self.time.lock())?.at_most(self.clock.now());
+    fn received_here(&self, part: &Part, by_server: u64) -> Option<SystemTime> {
+        let now = (*part.time.lock())?.at_most(self.clock.now());
         let is_past = by_server <= now.saturating_add(AHEAD_MAX);
         let ago = Duration::from_micros(now.saturating_sub(by_server));
         self.clock.wall().checked_sub(ago).filter(|_| is_past)
@@ -423,4 +447,9 @@ impl Commons {
         let number = self.last_token.fetch_add(1, Ordering::Relaxed) + 1;
         u128::from(self.instance) << 64 | u128::from(number)
     }
+}
+
+/// That all for a key is untrue, as it is told.
+fn untrue(key: &Key) -> Untrue {
+    Untrue::Target { name: Name::of(key), target: key.target().into_owned() }
 }

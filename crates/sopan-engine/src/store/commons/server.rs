@@ -39,7 +39,7 @@ pub trait CommonsServer: fmt::Debug + Send + Sync + 'static {
 
     /// How far the purges of these upstreams have come. Where the server has lost what an instance knows, it begins anew, and
     /// nothing that it has counts any more.
-    fn catch_up<'a>(&'a self, known: &'a [Known]) -> Reply<'a, CaughtUp>;
+    fn catch_up<'a>(&'a self, known: &'a [Known]) -> Reply<'a, Vec<CaughtUp>>;
 
     /// The values for a target and these people. Where there is none, who asks that may lead, if nobody else does.
     fn fetch<'a>(&'a self, of: Target, whose: &'a [Whose], lead: Option<Lead>) -> Reply<'a, Fetched>;
@@ -81,13 +81,13 @@ pub struct Known {
     pub is_in_doubt: bool,
 }
 
-/// How far the purges have come.
+/// How far the purges of an upstream have come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaughtUp {
-    /// What time it is at the server, in microseconds.
+    /// What time it is where its answers are, in microseconds.
     pub time: u64,
-    /// For each upstream that was asked for.
-    pub purges: Vec<Purges>,
+    /// What was purged.
+    pub purges: Purges,
 }
 
 /// What was purged of one upstream.
@@ -155,9 +155,14 @@ impl fmt::Debug for Put {
 /// What is untrue from now on.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Untrue {
-    /// All for this target, as clients send it.
-    Target(String),
-    /// All whose path begins with this one, in whole segments.
+    /// All for this target.
+    Target {
+        /// By which it is found.
+        name: Name,
+        /// As clients send it.
+        target: String,
+    },
+    /// All whose path begins with this one, which is one, in whole segments.
     Below(String),
     /// All of the upstream.
     All,
@@ -167,7 +172,7 @@ pub enum Untrue {
 impl fmt::Debug for Untrue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Target(target) => write!(f, "Target({})", redact_url(target)),
+            Self::Target { target, .. } => write!(f, "Target({})", redact_url(target)),
             Self::Below(path) => write!(f, "Below({path})"),
             Self::All => f.write_str("All"),
         }

@@ -206,7 +206,8 @@ impl Commons {
         if Slot::of(&stored) != slot {
             return Err(Unread::Damaged);
         }
-        let Some(received) = self.received_here(written.received).filter(|_| part.counts(key, written.number)) else {
+        let Some(received) = self.received_here(part, written.received).filter(|_| part.counts(key, written.number))
+        else {
             return Ok(None);
         };
         let took = stored.times.received.duration_since(stored.times.requested).unwrap_or_default();

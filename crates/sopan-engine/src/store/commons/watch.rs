@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use sopan_core::time::Instant;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::server::{CaughtUp, Known, Notice, Step, Untrue};
+use super::server::{Known, Notice, Purges, Step, Untrue};
 use super::{Commons, Part, ServerTime};
 use crate::clock::Clock;
 use crate::store::Cache;
@@ -24,6 +24,9 @@ use crate::store::key::{Key, Scope};
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 /// So often it is tried to come in step again.
 const TRY_EVERY: Duration = Duration::from_secs(1);
+
+/// The longest that it may take until it can be heard what is told to all.
+const LISTEN_MAX: Duration = Duration::from_secs(5);
 
 /// Keeps an instance in step until its cache is gone.
 pub(in crate::store) async fn keep(cache: Weak<Cache>, commons: Arc<Commons>) {
@@ -72,10 +75,15 @@ impl Watch<'_> {
     /// Listens, and catches up with what was missed; or says why that cannot be.
     async fn come_in_step(&self) -> Result<mpsc::Receiver<Notice>, String> {
         let commons = self.commons;
-        let notices = commons.hear(commons.server.listen()).await.map_err(|error| error.to_string())?;
+        // To be heard takes a connection of its own.
+        let listening = timeout(LISTEN_MAX, commons.server.listen()).await;
+        let notices = match listening {
+            Ok(notices) => notices.map_err(|error| error.to_string())?,
+            Err(_) => return Err(format!("it cannot be listened to within {LISTEN_MAX:?}")),
+        };
         let parts = commons.parts.read().clone();
         let caught = self.catch_up(&parts).await?;
-        for (part, purges) in parts.iter().zip(caught.purges) {
+        for (part, purges) in parts.iter().zip(caught) {
             if part.known.lock().number != purges.number {
                 self.untrue_here(part, &Untrue::All).await;
                 *part.known.lock() = purges;
@@ -152,12 +160,13 @@ impl Watch<'_> {
             if number <= known {
                 continue;
             }
-            if before != known {
+            // Beside all nothing counts that was missed.
+            if before != known && scope != Untrue::All {
                 // It has forgotten what it has said before.
                 part.is_in_doubt.fetch_or(before < known, Ordering::Relaxed);
                 return Err("a notice of what became untrue was missed".to_owned());
             }
-            if by != self.commons.instance {
+            if by != self.commons.instance || before != known {
                 self.untrue_here(part, &scope).await;
             }
             part.step_to(number, &scope);
@@ -175,21 +184,24 @@ impl Watch<'_> {
             }
         }
         let caught = self.catch_up(&parts).await?;
-        let numbers = parts.iter().map(|part| part.known()).zip(caught.purges.iter().map(|purges| purges.number));
+        let numbers = parts.iter().map(|part| part.known()).zip(caught.iter().map(|purges| purges.number));
         Ok(numbers.filter(|(known, number)| known.number < *number).collect())
     }
 
-    async fn catch_up(&self, parts: &[Arc<Part>]) -> Result<CaughtUp, String> {
+    /// What was purged of each, by what the server says.
+    async fn catch_up(&self, parts: &[Arc<Part>]) -> Result<Vec<Purges>, String> {
         let commons = self.commons;
         let known: Vec<_> = parts.iter().map(|part| part.known()).collect();
         let asked = commons.clock.now();
         let caught = commons.hear(commons.server.catch_up(&known)).await.map_err(|error| error.to_string())?;
-        if caught.purges.len() != known.len() {
+        if caught.len() != known.len() {
             return Err("it answers for other upstreams than it was asked for".to_owned());
         }
         let heard = commons.clock.now();
-        *commons.time.lock() = Some(ServerTime { asked, heard, time: caught.time });
-        Ok(caught)
+        for (part, caught) in parts.iter().zip(&caught) {
+            *part.time.lock() = Some(ServerTime { asked, heard, time: caught.time });
+        }
+        Ok(caught.into_iter().map(|caught| caught.purges).collect())
     }
 
     /// Drops what is untrue of what this instance has.
@@ -197,7 +209,7 @@ impl Watch<'_> {
         let Some(cache) = self.cache.upgrade() else { return };
         let upstream = part.name.to_string();
         let scope = match scope {
-            Untrue::Target(target) => {
+            Untrue::Target { target, .. } => {
                 let key = Key::new(&part.name, part.place, target);
                 cache.doom(|doomed| *doomed == key);
                 return cache.untrue_here(&key);

@@ -58,7 +58,7 @@ impl Commons {
     async fn do_this(&self, work: Work) {
         match work {
             Work::Put { part, key, variant, replaces, number, ttl, _held } => {
-                let put = self.written(&key, &variant, number).await.map(|value| {
+                let put = self.written(&part, &key, &variant, number).await.map(|value| {
                     let slot = Slot::of(&variant.stored);
                     Put { slot, value, replaces, number, ttl }
                 });
@@ -83,8 +83,8 @@ impl Commons {
     }
 
     /// The value of an answer, whose body is here.
-    async fn written(&self, key: &Key, variant: &Variant, number: u64) -> Option<Bytes> {
-        let received = self.received_by_server(&variant.stored)?;
+    async fn written(&self, part: &Part, key: &Key, variant: &Variant, number: u64) -> Option<Bytes> {
+        let received = self.received_by_server(part, &variant.stored)?;
         let Body::Memory(body) = &variant.body else { return None };
         let (head, body, key) = (variant.stored.encode(), body.clone(), key.clone());
         let is_long = body.len() as u64 > LONG;

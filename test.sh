@@ -15,6 +15,7 @@ needs=(
     'node:nodejs:the recipe in JavaScript'
     'man:man-db:tests of the manual pages'
     'chromium:chromium:tests of the dashboard'
+    'redis-server:redis-server:tests of limits that instances share'
 )
 
 # A program, or the module without which Python makes no environment.

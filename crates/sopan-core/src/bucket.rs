@@ -20,7 +20,9 @@ use crate::journal::{Note, is_kept, title};
 use crate::policy::{Limit, Margin};
 use crate::time::Instant;
 use meter::RateMeter;
+pub(crate) use meter::schedule;
 use quota::QuotaCount;
+pub(crate) use ring::spread;
 
 /// How much a late turn may move its schedule back at most: in any span at most `burst + rate · (span + LATE_MAX)` leave.
 pub const LATE_MAX: Duration = Duration::from_millis(1);
@@ -191,6 +193,17 @@ impl Bucket {
     pub fn restore(&mut self, notes: &[Note], now: Instant) {
         for quota in &mut self.quotas {
             notes.iter().for_each(|note| quota.restore(note, now));
+        }
+    }
+
+    /// Begins where another count of these limits, as a whole, stood at `fills`: every rate with one token, every quota with
+    /// one of `parts` of what was left. Nothing may have been taken yet.
+    pub fn begin_with(&mut self, fills: &[Fill], parts: u32, now: Instant) {
+        self.rates.iter_mut().for_each(|rate| rate.hold_until(now));
+        self.hold_over();
+        for (quota, fill) in self.quotas.iter_mut().zip(fills.iter().skip(self.rates.len())) {
+            let left = fill.tokens.max(0.0) / f64::from(parts.max(1));
+            quota.spend(quota.free(now).saturating_sub(left as u64), now);
         }
     }
 

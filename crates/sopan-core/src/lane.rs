@@ -23,6 +23,8 @@ mod refusal;
 mod restart;
 mod sent;
 pub mod shadow;
+mod shared;
+mod tokens;
 mod turn;
 mod upcoming;
 
@@ -33,6 +35,7 @@ use crate::bucket::{Bucket, Fill, Take};
 use crate::policy::{LanePolicy, Limit};
 use crate::queue::{Entry, Queue, TicketId};
 use crate::retry::Budget;
+use crate::share::HoldNews;
 use crate::time::Instant;
 pub use operator::NoBreaker;
 pub use outlook::{HeldBy, Outlook, Whose};
@@ -41,6 +44,7 @@ use places::Places;
 pub use refusal::{Cause, Refusal};
 use restart::{Restart, Round};
 use sent::Sent;
+use tokens::Tokens;
 use turn::Stage;
 pub use turn::Turn;
 use upcoming::Coming;
@@ -119,7 +123,7 @@ pub struct Snapshot {
 #[derive(Debug)]
 pub struct Lane {
     policy: LanePolicy,
-    bucket: Bucket,
+    tokens: Tokens,
     own: Own,
     queue: Queue,
     breaker: Breaker,
@@ -144,6 +148,8 @@ pub struct Lane {
     call_from: Instant,
     /// What is on file beside the quotas, where a journal is kept.
     noted: Option<journal::Noted>,
+    /// A hold of its own making of which the other instances have not been told, where limits are shared.
+    untold: Option<HoldNews>,
     /// Before this comes the calendar must be told; never where no limit depends on it.
     calendar_due: Instant,
 }
@@ -184,7 +190,8 @@ impl Lane {
             queue: Queue::with_own(own.clients()),
             own,
             noted: None,
-            bucket,
+            tokens: Tokens::Own(bucket),
+            untold: None,
             places: Places::new(policy.max_in_flight),
             policy,
             breaker,
@@ -241,13 +248,13 @@ impl Lane {
 
     /// The clock on the wall shows `wall` at `now`.
     pub fn set_calendar(&mut self, now: Instant, wall: SystemTime) {
-        self.bucket.set_calendar(now, wall);
+        self.tokens.set_calendar(now, wall);
         if self.own.calendar_due() < Instant::NEVER {
             self.own.set_calendar(now, wall);
             // A day may end sooner or later now than when they were set aside.
             self.queue.bring_back(Instant::NEVER);
         }
-        self.calendar_due = self.bucket.calendar_due().min(self.own.calendar_due());
+        self.calendar_due = self.tokens.calendar_due().min(self.own.calendar_due());
     }
 
     /// The ticket could go at once from now on, or no longer; then it is told again to prepare when its turn is near.
@@ -271,8 +278,11 @@ impl Lane {
     /// Does everything that is due, and answers when to ask again if nothing else happens before.
     pub fn step(&mut self, now: Instant, calls: &mut Vec<Call>) -> Next {
         self.end_hold(now);
+        if let Tokens::Shared(shared) = &mut self.tokens {
+            shared.book.forget_lapsed(now);
+        }
         if self.queue.is_empty() {
-            return Next::default();
+            return Next { turn: None, other: self.asks_at(now).filter(|at| *at > now) };
         }
         self.expire(now, calls);
         let (turn, back) = self.grant(now, calls);
@@ -282,7 +292,9 @@ impl Lane {
         let deadline = self.queue.first_deadline().map(|(at, _)| at.after(DEADLINE_GRACE));
         // Who waits for another day must hear of it when the clock on the wall is set.
         let calendar = Some(self.calendar_due).filter(|due| *due < Instant::NEVER);
-        Next { turn, other: near.into_iter().chain(back).chain(deadline).chain(calendar).min() }
+        // What is wanted now is asked for now.
+        let asks = self.asks_at(now).filter(|at| *at > now);
+        Next { turn, other: near.into_iter().chain(back).chain(deadline).chain(calendar).chain(asks).min() }
     }
 
     /// The ticket that goes next.
@@ -295,19 +307,19 @@ impl Lane {
     /// while somebody [holds tokens](Self::is_reserved).
     pub fn due(&self, ticket: TicketId, now: Instant) -> Option<Instant> {
         let coming = self.upcoming(now).take(CALLED_MAX).find(|coming| coming.id == ticket)?;
-        (coming.cause != Cause::Places).then_some(coming.due)
+        (coming.is_certain && coming.cause != Cause::Places).then_some(coming.due)
     }
 
     /// Whether a turn was granted whose request is not written yet.
     pub fn is_reserved(&self) -> bool {
-        self.bucket.is_reserved() || self.own.is_reserved()
+        self.tokens.is_reserved() || self.own.is_reserved()
     }
 
     /// The head of the turn's request was written at `at`: its tokens are spent.
     pub fn written(&mut self, turn: &mut Turn, at: Instant) {
         debug_assert_eq!(turn.stage, Stage::Reserved);
         turn.stage = Stage::Written;
-        self.bucket.charge(turn.cost, turn.due, at);
+        self.tokens.charge(turn.cost, turn.due, turn.lapses, at);
         self.sent.add(turn.cost, at);
         if let Some(number) = turn.own {
             self.own.charge(number, turn.cost, turn.due, at);
@@ -359,7 +371,7 @@ impl Lane {
 
     /// Undoes a turn that was never written: it costs nothing, neither tokens nor its client's place.
     fn undo(&mut self, turn: &Turn) {
-        self.bucket.give_back(turn.cost);
+        self.tokens.give_back(turn.cost, turn.lapses);
         if turn.has_waited() {
             self.queue.refund(turn.client, turn.cost);
         }
@@ -423,7 +435,8 @@ impl Lane {
         }
         (self.hold, self.held_by) = (Some(end), by);
         self.restart = None;
-        self.bucket.hold_until(end);
+        self.tokens.hold_until(end, now);
+        self.note_hold(by);
     }
 
     /// Counts a pause that is under way from `now`, where that ends later: the answer that asked for it has only now come to
@@ -432,7 +445,8 @@ impl Lane {
         let end = now.after(self.policy.hold_for(wait));
         if self.hold.is_some_and(|until| until < end) {
             (self.hold, self.held_by) = (Some(end), HeldBy::Upstream);
-            self.bucket.hold_until(end);
+            self.tokens.hold_until(end, now);
+            self.note_hold(HeldBy::Upstream);
         }
     }
 
@@ -462,7 +476,7 @@ impl Lane {
             breaker: self.breaker.state(now),
             trips: self.breaker.trips(),
             retries_left: self.budget.left(now),
-            fills: self.bucket.fills(now).collect(),
+            fills: self.tokens.fills(now),
         }
     }
 
@@ -470,9 +484,9 @@ impl Lane {
     fn end_hold(&mut self, now: Instant) {
         let Some(end) = self.hold.filter(|end| *end <= now) else { return };
         self.hold = None;
-        self.bucket.hold_over();
+        self.tokens.hold_over();
         self.clear_since = self.clear_since.max(end);
-        if !self.bucket.has_rate() {
+        if !self.tokens.has_rate() {
             self.rounds += 1;
             self.restart = Some(Restart::new(self.rounds));
         }
@@ -498,9 +512,11 @@ impl Lane {
         if !self.places.has_room() {
             return blocked(None);
         }
-        let due = match self.bucket.take(cost, now) {
+        let (found, lapses) = self.tokens.take(cost, now);
+        let due = match found {
             Take::Taken { due } => due,
-            Take::At(at) => return blocked(Some(at)),
+            // What is to be leased first comes with an answer.
+            Take::At(at) => return blocked((at < Instant::NEVER).then_some(at)),
             // The lane is stepped when who holds the tokens has written. If it writes in time the next turn is due at `at`,
             // and a timer that is set for that already need not be set again.
             Take::Reserved(at) => {
@@ -511,7 +527,7 @@ impl Lane {
         let permit = match self.breaker.permit(now) {
             Ok(permit) => permit,
             Err(refused) => {
-                self.bucket.give_back(cost);
+                self.tokens.give_back(cost, lapses);
                 self.clear_since = self.clear_since.max(refused.until.unwrap_or(now));
                 return blocked(refused.until);
             }
@@ -525,6 +541,7 @@ impl Lane {
             cost,
             own: own.map(|own| self.own.reserve(own, cost)),
             due: since.map(|since| due.max(self.clear_since).max(since).min(now)),
+            lapses,
             permit,
             holds: self.holds,
             round,
@@ -582,10 +599,10 @@ impl Lane {
             State::Open { until } => return Some(until),
             State::HalfOpen { free } => CALLED_MAX.min(free as usize),
         };
-        for Coming { id, due, cause } in self.upcoming(now).take(callable) {
+        for Coming { id, due, cause, is_certain } in self.upcoming(now).take(callable) {
             let lead = if near.is_empty() { FIRST_LEAD } else { self.lead };
             if due > now.after(lead) {
-                wake = self.comes_by_itself(cause).then(|| due.before(lead).max(now.after(WRITING)));
+                wake = (is_certain && self.comes_by_itself(cause)).then(|| due.before(lead).max(now.after(WRITING)));
                 break;
             }
             near.push(id);

@@ -12,6 +12,7 @@
 //! | [`bucket`] | may a request leave now, and if not, when? |
 //! | [`queue`] | who is next? |
 //! | [`lane`] | who goes, waits or is refused, all things taken together? |
+//! | [`share`] | how do many instances keep to one limit together? |
 //! | [`journal`] | what must outlive the process? |
 //! | [`hints`] | what does an answer say of the limits of its sender? |
 //! | [`retry`] | what follows an attempt: done, again after a while, or give up, and why? |
@@ -40,6 +41,7 @@ pub mod policy;
 pub mod queue;
 pub mod retry;
 pub mod safety;
+pub mod share;
 pub mod spelling;
 pub mod time;
 pub mod trace;

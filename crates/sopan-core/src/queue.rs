@@ -26,6 +26,8 @@ use slots::Slots;
 pub const CLIENTS_MAX: usize = 10_000;
 /// Clients that [`Queue::cost_ahead`] looks at one by one: every newcomer asks, under the lane's lock.
 pub const LOOKED_AT_MAX: usize = 1_000;
+/// Clients set aside that [`Queue::cost_in_line`] looks at: a lane that is shared asks with every step.
+const ASIDE_LOOKED_AT_MAX: usize = 100;
 /// The largest weight of a client.
 pub const WEIGHT_MAX: u32 = 1_000_000;
 
@@ -190,6 +192,13 @@ impl Queue {
     pub(crate) fn is_clear_for(&self, client: ClientId) -> bool {
         let is_aside = || self.by_id.get(&client).is_some_and(|slot| self.clients.get(*slot).aside.is_some());
         self.active.is_empty() && (self.aside.is_empty() || !is_aside())
+    }
+
+    /// Tokens that those cost who are not set aside; of many who are, most are taken not to be.
+    pub(crate) fn cost_in_line(&self) -> u64 {
+        let aside = self.aside.iter().take(ASIDE_LOOKED_AT_MAX);
+        let aside: u64 = aside.map(|(_, slot)| self.clients.get(*slot).line.cost()).sum();
+        self.cost - aside
     }
 
     /// The number of the client's own limits, if it has some.

@@ -76,11 +76,12 @@ pub enum Refusal {
 pub(crate) const END_OF_THE_LINE: &str = "max-forwards";
 
 /// All reasons why sopan answers by itself, for whoever counts them: those of [`Refusal::reason`], and `max-forwards`.
-pub const REASONS: [&str; 24] = [
+pub const REASONS: [&str; 25] = [
     "queue-full",
     "wait-too-long",
     "waited-too-long",
     "breaker-open",
+    "store-unreachable",
     "upstream-failed",
     "upstream-timeout",
     "total-timeout",
@@ -149,6 +150,7 @@ impl Refusal {
             Self::Lane(lane::Refusal::QueueFull { .. } | lane::Refusal::BytesFull { .. }) => "queue-full",
             Self::Lane(lane::Refusal::WaitTooLong { .. }) => "wait-too-long",
             Self::Lane(lane::Refusal::WaitedTooLong { .. }) => "waited-too-long",
+            Self::Lane(lane::Refusal::CutOff { .. }) => "store-unreachable",
             Self::Lane(lane::Refusal::BreakerOpen { .. }) => "breaker-open",
             Self::Failed { failure, .. } if failure.status() == StatusCode::GATEWAY_TIMEOUT => "upstream-timeout",
             Self::Failed { .. } | Self::NothingKept { .. } => "upstream-failed",
@@ -300,6 +302,11 @@ fn of_lane(refusal: lane::Refusal) -> Problem {
         lane::Refusal::WaitedTooLong { cause, retry_after } => {
             let detail = format!("the request has waited {} for as long as it may", for_cause(cause));
             ("proxy_internal_response", detail, retry_after)
+        }
+        lane::Refusal::CutOff { retry_after } => {
+            let detail = "the store that keeps the limits for all instances cannot be reached, and without it nothing is sent \
+                (on_store_failure)";
+            ("proxy_internal_response", detail.to_owned(), retry_after)
         }
         lane::Refusal::BreakerOpen { retry_after } => {
             let detail =

@@ -219,6 +219,11 @@ impl DayCount {
         (self.today, self.days.clone())
     }
 
+    /// So many have left today, elsewhere.
+    pub(super) fn spend(&mut self, turns: u64) {
+        self.count_in(self.today, turns);
+    }
+
     /// Counts what was counted before this was made, and `more` that may have left since that was said on `said`: nobody
     /// knows whether on that day or today. The calendar must have been told.
     pub(super) fn restore(&mut self, days: &[(Date, u64)], more: u64, said: Date) {

@@ -26,20 +26,26 @@ pub(super) struct RateMeter {
 
 const N_MAX: u128 = 1_000_000_000_000_000;
 
+/// The rate as it is kept to: N tokens per P ns, the margin taken off, and the tokens there are when full.
+pub(crate) fn schedule(rate: &Rate, headroom: u32, margin: Margin) -> (u128, u128, u64) {
+    let (n, p) = rate.fraction();
+    let millionths = u128::from(1_000_000 - margin.millionths());
+    let (mut n, mut p) = crate::policy::reduce(u128::from(n) * millionths, p * 1_000_000);
+    while n > N_MAX {
+        // Beyond 15 digits of a rate: round it down, never up.
+        (n, p) = (n / 2, p.div_ceil(2));
+    }
+    let b = match rate.burst() {
+        1 => 1,
+        burst => burst.saturating_sub(headroom).max(1),
+    };
+    (n, p, b.into())
+}
+
 impl RateMeter {
     pub(super) fn new(rate: &Rate, headroom: u32, margin: Margin) -> Self {
-        let (n, p) = rate.fraction();
-        let millionths = u128::from(1_000_000 - margin.millionths());
-        let (mut n, mut p) = crate::policy::reduce(u128::from(n) * millionths, p * 1_000_000);
-        while n > N_MAX {
-            // Beyond 15 digits of a rate: round it down, never up.
-            (n, p) = (n / 2, p.div_ceil(2));
-        }
-        let b = match rate.burst() {
-            1 => 1,
-            burst => burst.saturating_sub(headroom).max(1),
-        };
-        Self { n, p, b: u64::from(b), tat: 0, unheld: None, reserved: 0 }
+        let (n, p, b) = schedule(rate, headroom, margin);
+        Self { n, p, b, tat: 0, unheld: None, reserved: 0 }
     }
 
     pub(super) fn room(&self, cost: u32, now: Instant) -> Room {

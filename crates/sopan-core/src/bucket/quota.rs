@@ -128,10 +128,18 @@ impl QuotaCount {
         }
     }
 
-    fn free(&self, now: Instant) -> u64 {
+    pub(super) fn free(&self, now: Instant) -> u64 {
         match &self.kind {
             Kind::Sliding(ring) => ring.free(now),
             Kind::Calendar(days) => days.free(now),
+        }
+    }
+
+    /// So many have left by now, elsewhere.
+    pub(super) fn spend(&mut self, turns: u64, now: Instant) {
+        match &mut self.kind {
+            Kind::Sliding(ring) => ring.restore(&[Left { ago: Duration::ZERO, turns }], now),
+            Kind::Calendar(days) => days.spend(turns),
         }
     }
 

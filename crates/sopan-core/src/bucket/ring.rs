@@ -34,9 +34,14 @@ struct Group {
     turns: u64,
 }
 
+/// The span of a quota as it is kept to, with a margin for jitter on the way.
+pub(crate) fn spread(span: Duration) -> Duration {
+    span + (span / 200).min(SPAN_MARGIN_MAX)
+}
+
 impl QuotaRing {
     pub(super) fn new(quota: Quota) -> Self {
-        let span = quota.span() + (quota.span() / 200).min(SPAN_MARGIN_MAX);
+        let span = spread(quota.span());
         let group_size = quota.count().div_ceil(GROUPS);
         Self { count: quota.count(), span, group_size, groups: VecDeque::new(), used: 0, reserved: 0 }
     }

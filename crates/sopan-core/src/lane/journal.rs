@@ -18,7 +18,9 @@ pub(super) struct Noted {
 impl Lane {
     /// What those of its limits are called that are kept in a journal, and of its clients' own.
     pub fn kept(&self) -> BTreeSet<String> {
-        let of_lane = self.policy.limits.iter().map(|limit| (limit, None));
+        // What is shared is kept where that is done.
+        let limits = if self.sharing().is_some() { &[][..] } else { &self.policy.limits[..] };
+        let of_lane = limits.iter().map(|limit| (limit, None));
         let of_clients = self.policy.clients.iter();
         let of_clients = of_clients.flat_map(|of| of.limits.iter().map(|limit| (limit, Some(of.name.as_str()))));
         let kept = of_lane.chain(of_clients).filter(|(limit, _)| is_kept(limit).is_some());
@@ -28,8 +30,10 @@ impl Lane {
     /// Goes on where the process before ended, and keeps a journal from now on. The calendar must have been told where the
     /// lane [wants it](Self::calendar_due), and nothing may have happened to the lane yet.
     pub fn restore(&mut self, notes: &[Note], now: Instant) {
-        self.bucket.keep(&self.policy.limits, None);
-        self.bucket.restore(notes, now);
+        if let Some(bucket) = self.tokens.own() {
+            bucket.keep(&self.policy.limits, None);
+            bucket.restore(notes, now);
+        }
         self.own.restore(&self.policy.clients, notes, now);
         let mut noted = Noted::default();
         for note in notes {
@@ -38,7 +42,7 @@ impl Lane {
                 Note::Hold { left } => {
                     let end = now.after((*left).min(self.policy.max_hold));
                     (self.hold, noted.hold) = (Some(end), Some(end));
-                    self.bucket.hold_until(end);
+                    self.tokens.hold_until(end, now);
                 }
                 Note::Breaker { open_for: Some(left) } => {
                     let until = now.after((*left).min(self.breaker.open_for()));
@@ -54,7 +58,9 @@ impl Lane {
     /// What must be on file before anything is sent with the turns that are out; nothing where no journal is kept.
     pub fn journal(&mut self, now: Instant, notes: &mut Vec<Note>) {
         if self.noted.is_some() {
-            self.bucket.journal(now, notes);
+            if let Some(bucket) = self.tokens.own() {
+                bucket.journal(now, notes);
+            }
             self.own.journal(now, notes);
             self.note_state(now, notes);
         }
@@ -63,7 +69,9 @@ impl Lane {
     /// All that is not on file yet, for a process that ends in order.
     pub fn whole_journal(&mut self, now: Instant, notes: &mut Vec<Note>) {
         if self.noted.is_some() {
-            self.bucket.whole_journal(now, notes);
+            if let Some(bucket) = self.tokens.own() {
+                bucket.whole_journal(now, notes);
+            }
             self.own.whole_journal(now, notes);
             self.note_state(now, notes);
         }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::{HeldBy, Lane};
+use crate::share::HoldNews;
 use crate::time::Instant;
 
 /// The lane has no breaker.
@@ -27,7 +28,10 @@ impl Lane {
         if self.hold.is_none() {
             return false;
         }
-        self.bucket.release(now);
+        self.tokens.release(now);
+        if self.sharing().is_some() {
+            self.untold = Some(HoldNews::Released);
+        }
         self.hold = Some(now);
         self.end_hold(now);
         true

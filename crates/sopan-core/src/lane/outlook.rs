@@ -74,8 +74,8 @@ impl Lane {
             half_open_in: half_open_in(self.breaker.state(now), now),
             has_breaker: self.breaker.is_on(),
             used_per_s,
-            full_in: self.bucket.full_in(now).collect(),
-            lasts: self.bucket.lasts(used_per_s, now),
+            full_in: self.tokens.full_in(now),
+            lasts: self.tokens.lasts(used_per_s, now),
         }
     }
 

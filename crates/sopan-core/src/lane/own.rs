@@ -31,6 +31,8 @@ pub(super) struct Own {
     calendar_due: Option<Instant>,
     /// Those of which something was taken since the last journal, where one is kept.
     taken: Option<Vec<u32>>,
+    /// In how many parts they are divided, where other instances have the others; none where they are not.
+    parts: Option<u32>,
 }
 
 /// Whether a client's own limits have room.
@@ -111,6 +113,22 @@ impl Own {
             bucket.restore(notes, now);
         }
         self.taken = Some(Vec::new());
+    }
+
+    /// Other instances have parts of them, too: there are so many. Answers whether that is new.
+    pub(super) fn share(&mut self, clients: &[ClientLimits], parts: u32, now: Instant) -> bool {
+        if self.parts.replace(parts).unwrap_or(1) == parts {
+            return false;
+        }
+        for ((_, bucket), client) in self.clients.iter_mut().zip(limited(clients)) {
+            let limits: Vec<_> = client.limits.iter().map(|limit| limit.share(parts)).collect();
+            bucket.change(&limits, 0, Margin::NONE, now);
+            if self.taken.is_some() {
+                bucket.keep(&client.limits, Some(&client.name));
+            }
+        }
+        self.note_calendar();
+        true
     }
 
     /// What must be on file before the turns that are out are used.

@@ -29,6 +29,11 @@ impl Places {
         self.max.is_none_or(|max| self.taken < max)
     }
 
+    /// How many are free; none where any number may be taken.
+    pub(super) fn room(&self) -> Option<u64> {
+        self.max.map(|max| max.saturating_sub(self.taken).into())
+    }
+
     pub(super) fn take(&mut self) {
         self.taken += 1;
     }

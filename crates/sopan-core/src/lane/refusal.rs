@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Call, DEADLINE_GRACE, Lane, Visit};
 use crate::breaker::State;
 use crate::queue::Entry;
+use crate::share::PROBE;
 use crate::time::{Instant, whole_seconds_up};
 
 /// Why a request is turned away instead of waiting. The words for it are the door's.
@@ -47,7 +48,14 @@ pub enum Refusal {
         /// Whole seconds until the next probe.
         retry_after: u64,
     },
+    /// The limits are shared, this instance has long been cut off from where that is done, and was told to refuse then.
+    CutOff {
+        /// Whole seconds until it tries again whether it still is.
+        retry_after: u64,
+    },
 }
+
+const CUT_OFF: Refusal = Refusal::CutOff { retry_after: whole_seconds_up(PROBE) };
 
 /// What a request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +75,9 @@ pub enum Cause {
 impl Lane {
     /// Why a request that cannot go at once is turned away, if it is.
     pub(super) fn refusal(&self, entry: &Entry, visit: Visit, now: Instant) -> Option<Refusal> {
+        if self.tokens.refuses() {
+            return Some(CUT_OFF);
+        }
         if let Some(until) = self.next_probe(now) {
             let stays = visit == Visit::Again && entry.deadline.is_none_or(|deadline| deadline > until);
             if !stays {
@@ -118,6 +129,12 @@ impl Lane {
 
     /// Turns away those whose deadline has passed, and those whose deadline comes before an open breaker's next probe.
     pub(super) fn expire(&mut self, now: Instant, calls: &mut Vec<Call>) {
+        if self.tokens.refuses() {
+            while let Some(id) = self.first() {
+                self.queue.remove(id);
+                calls.push(Call::Refuse(id, CUT_OFF));
+            }
+        }
         let State::Open { until } = self.breaker.state(now) else { return self.expire_before(now, None, calls) };
         self.expire_before(now, Some(until), calls);
     }
@@ -163,7 +180,7 @@ impl Lane {
 
     /// When a ticket of that cost could go if tickets of `ahead` in all go before it, and what it would wait for most.
     pub(super) fn predict_after(&self, ahead: u64, cost: u32, now: Instant) -> (Instant, Cause) {
-        let mut latest = (self.bucket.predict(ahead, cost, now), Cause::Limits);
+        let mut latest = (self.tokens.predict(ahead, cost, now), Cause::Limits);
         let mut consider = |at: Instant, cause| {
             if at >= latest.0 && at > now {
                 latest = (at, cause);

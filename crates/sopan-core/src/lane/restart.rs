@@ -32,7 +32,12 @@ impl Restart {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.granted < self.size
+        self.room() > 0
+    }
+
+    /// How many more may go in this round.
+    pub(super) fn room(&self) -> u64 {
+        self.size.saturating_sub(self.granted) as u64
     }
 
     /// A turn of this round goes; answers which restart it belongs to.

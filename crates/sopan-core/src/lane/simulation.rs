@@ -201,6 +201,7 @@ impl Simulation {
                 assert!(predicted > allowed && retry_after >= 1);
                 assert_eq!(entry.deadline, Some(at(self.now).after(allowed)));
             }
+            Refusal::CutOff { .. } => panic!("its limits are its own"),
             Refusal::BreakerOpen { .. } => assert!(!matches!(self.lane.snapshot(at(self.now)).breaker, State::Closed)),
             Refusal::WaitedTooLong { .. } => {
                 assert!(visit == Visit::Again && entry.deadline.is_some_and(|deadline| deadline <= at(self.now)));
@@ -229,7 +230,7 @@ impl Simulation {
         let Some(id) = self.model.next(at(self.now)).filter(|id| self.ready.contains(id)) else { return };
         let cost = self.model.waiting[&id].cost;
         let (lane, now) = (&mut self.lane, at(self.now));
-        let has_tokens = matches!(lane.bucket.look(cost, now), Take::Taken { .. });
+        let has_tokens = lane.tokens.own().is_some_and(|bucket| matches!(bucket.look(cost, now), Take::Taken { .. }));
         let has_room = lane.places.has_room() && lane.restart.as_ref().is_none_or(Restart::has_room);
         let is_well = !matches!(lane.breaker.state(now), State::Open { .. } | State::HalfOpen { free: 0 });
         assert!(!has_tokens || !has_room || !is_well || lane.hold.is_some(), "who could go has gone");

@@ -14,6 +14,8 @@ pub struct Turn {
     pub(super) own: Option<u32>,
     /// When it could first have gone; none if it never waited.
     pub(super) due: Option<Instant>,
+    /// It must not be written from then on; never, where the lane's limits are its own.
+    pub(super) lapses: Instant,
     pub(super) permit: Permit,
     pub(super) holds: u64,
     pub(super) round: Option<u64>,
@@ -35,6 +37,12 @@ impl Turn {
     /// Whether it waited in the line.
     pub(super) fn has_waited(&self) -> bool {
         self.due.is_some()
+    }
+
+    /// When it lapses, where the lane's limits are shared: from then on it must not be written, and is to be finished. Never
+    /// where they are not.
+    pub fn lapses(&self) -> Instant {
+        self.lapses
     }
 
     /// The number of holds when it was granted; if [`Lane::holds`](super::Lane::holds) has grown since, it must not be written any more.

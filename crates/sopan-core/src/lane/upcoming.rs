@@ -21,6 +21,8 @@ pub(super) struct Coming {
     pub(super) id: TicketId,
     pub(super) due: Instant,
     pub(super) cause: Cause,
+    /// Whether it comes by itself, where the lane's limits are shared; else an answer of the ledger brings it.
+    pub(super) is_certain: bool,
 }
 
 /// A walk over the turns to come.
@@ -79,8 +81,9 @@ impl<A: Iterator<Item = (Instant, Head)>> Iterator for Upcoming<'_, A> {
                 }
                 self.count_own(number, entry.cost);
             }
+            let is_certain = cause != Cause::Limits || self.lane.tokens.is_certain(self.ahead, entry.cost, self.now);
             self.ahead += u64::from(entry.cost);
-            return Some(Coming { id: self.order.take()?, due, cause });
+            return Some(Coming { id: self.order.take()?, due, cause, is_certain });
         }
     }
 }

@@ -177,6 +177,28 @@ impl Limit {
     }
 }
 
+impl Limit {
+    /// One of so many parts of it: what each instance keeps to where they do not hear of each other. A burst and a count are
+    /// rounded down, but never below 1, so that parts of less than one are more than the whole together.
+    #[must_use]
+    pub fn share(&self, parts: u32) -> Self {
+        let parts = parts.max(1);
+        match self {
+            Self::Rate(rate) => {
+                let (tokens, period) = reduce(rate.tokens.into(), rate.period * u128::from(parts));
+                let tokens = u64::try_from(tokens).expect("a fraction in lower terms has no larger numerator");
+                let burst = rate.burst.map(|burst| (burst / parts).max(1));
+                Self::Rate(Rate { tokens, period, burst, unit: rate.unit, text: rate.text.clone() })
+            }
+            Self::Quota(quota) => Self::Quota(Quota { count: (quota.count / u64::from(parts)).max(1), ..*quota }),
+            Self::Calendar(quota) => {
+                let count = (quota.count / u64::from(parts)).max(1);
+                Self::Calendar(CalendarQuota { count, daybreak: quota.daybreak.clone() })
+            }
+        }
+    }
+}
+
 impl FromStr for Limit {
     type Err = LimitError;
 

@@ -19,6 +19,11 @@ impl Line {
         self.tickets.len()
     }
 
+    /// What all of them cost.
+    pub(super) fn cost(&self) -> u64 {
+        self.cost
+    }
+
     pub(super) fn insert(&mut self, arrival: u64, id: TicketId, cost: u32) {
         let before = self.tickets.insert(arrival, (id, cost));
         assert!(before.is_none(), "an exchange waits once at a time, and no two have the same arrival");

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use sopan_core::share::{Mode, OnStoreFailure};
+
 use super::Fault;
 
 /// The store, as people want to know it.
@@ -44,6 +46,16 @@ pub enum StoreMode {
 impl StoreMode {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Shared, Self::Silent, Self::Alone, Self::Refuse, Self::Ignore];
+
+    pub(super) fn of(mode: Mode) -> Self {
+        match mode {
+            Mode::Shared => Self::Shared,
+            Mode::Silent => Self::Silent,
+            Mode::Alone { .. } | Mode::After { policy: OnStoreFailure::Share, .. } => Self::Alone,
+            Mode::After { policy: OnStoreFailure::Refuse, .. } => Self::Refuse,
+            Mode::After { policy: OnStoreFailure::Ignore, .. } => Self::Ignore,
+        }
+    }
 
     /// As it is called in the settings and everywhere.
     pub fn word(self) -> &'static str {

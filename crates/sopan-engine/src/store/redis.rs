@@ -7,6 +7,7 @@
 //! Where it is, [`RedisUrl`] says; how to get there, `connect`.
 
 mod connect;
+mod ledgers;
 mod url;
 
 use std::fmt;
@@ -24,6 +25,7 @@ use tokio::sync::Notify;
 use crate::clock::Clock;
 use crate::transport::{Roots, TlsError};
 use connect::{Line, Way};
+pub(crate) use ledgers::RedisLedgers;
 pub use url::{RedisUrl, RedisUrlError};
 
 /// Where Redis is, and how long it may take.
@@ -189,21 +191,16 @@ impl Redis {
         self.within(async |line| line.send(command).await).await
     }
 
-    /// Listens to a channel until that is lost, and says why. `hear` is told each message, and that it hears from now on by none;
-    /// it must not wait.
-    pub(crate) async fn listen(
-        &self,
-        channel: &str,
-        hear: impl Fn(Option<&[u8]>) + Clone + Send + Sync + 'static,
-    ) -> Fault {
+    /// Listens to a channel until that is lost, and says why. `hear` is told each message, and must not wait.
+    pub(crate) async fn listen(&self, channel: &str, hear: impl Fn(&[u8]) + Send + Sync + 'static) -> Fault {
         let lost = Arc::new(Notify::new());
-        let (ring, told) = (Arc::clone(&lost), hear.clone());
+        let ring = Arc::clone(&lost);
         let push = move |push: redis::PushInfo| {
             match push.kind {
                 redis::PushKind::Disconnection => ring.notify_one(),
                 redis::PushKind::Message => {
                     if let Some(Value::BulkString(payload)) = push.data.get(1) {
-                        told(Some(payload));
+                        hear(payload);
                     }
                 }
                 _ => {}
@@ -220,7 +217,6 @@ impl Redis {
             Ok(Err(error)) => return self.fault(&error),
             Err(_) => return Fault::Slow(CONNECT_MAX),
         };
-        hear(None);
         loop {
             tokio::select! {
                 () = lost.notified() => return Fault::Unreachable("the connection was closed".to_owned()),

@@ -175,7 +175,7 @@ impl Login {
         let user = Some(user).filter(|user| !user.is_empty()).map(decoded).transpose()?;
         let password = password.filter(|password| !password.is_empty()).map(decoded).transpose()?;
         if user.is_some() && password.is_none() {
-            return Err(wrong("it has a user and no password; write :PASSWORD@ for a password without a user"));
+            return Err(wrong("it has a user and no password (a password alone is written :PASSWORD@)"));
         }
         Ok(Self { user, password })
     }
@@ -295,7 +295,7 @@ mod tests {
             ("http://s3cret@h", "its scheme is not known here"),
             ("redis-ring://h", "its scheme is not known here"),
             ("redis://", "a host is missing or no host"),
-            ("redis://s3cret@h", "it has a user and no password; write :PASSWORD@ for a password without a user"),
+            ("redis://s3cret@h", "it has a user and no password (a password alone is written :PASSWORD@)"),
             ("redis://:%zz@h", "a % in it does not begin an escape such as %40"),
             ("redis://h:s3cret", "a port is no port"),
             ("redis://a,b", "it names several hosts, which only Sentinels and the nodes of a Cluster can be"),

@@ -1,0 +1,397 @@
+//! The turns that an instance was leased and has not used yet: what a lane asks where it would have asked its own bucket.
+//!
+//! A book knows when each of its turns is due by our clock and until when it may leave, what was used of late and so how much
+//! to ask for, and what its ledger said last. It asks before it runs out, once at a time ([`Book::ask`]); what becomes of an
+//! ask is told with [`Book::grant`] or [`Book::unanswered`].
+//!
+//! A turn that is taken stays in the book until it is written or given back. One that was given back in time is there for the
+//! next one; otherwise it is returned to the ledger with the next ask, which gives its place in a quota back, and its due time
+//! to somebody else if that has not passed yet.
+
+mod foresight;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::server_clock::ServerClock;
+use super::{
+    AGAIN_MAX, Ask, BEAT, Granted, HORIZON, HoldNews, Leased, Members, Stamp, TIMEOUT, TellHold, Terms, WANT_MAX,
+};
+use crate::bucket::{Fill, Take};
+use crate::time::{Instant, nanos};
+
+/// Turns to be returned that are remembered; of more the oldest are not given back.
+const RETURNED_MAX: usize = 128;
+/// What is to be returned is so after this, if nothing is asked for before.
+const RETURN_AFTER: Duration = HORIZON;
+/// How long it is counted what was used.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// What an instance holds of a lane's schedule.
+#[derive(Debug)]
+pub struct Book {
+    terms: Arc<Terms>,
+    timeout: Duration,
+    clock: ServerClock,
+    /// What can be used, by when it is due.
+    leases: VecDeque<Lease>,
+    /// What is used for turns that are not written yet.
+    out: Vec<Lease>,
+    returned: VecDeque<Granted>,
+    return_at: Instant,
+    used: Used,
+    members: Members,
+    asked: Option<Asked>,
+    number: u64,
+    heard: u64,
+    last: Option<Stamp>,
+    spent: Option<u64>,
+    /// It is not worth to ask before this.
+    again: Instant,
+    /// From the last answer to the last turn in it.
+    span: Duration,
+    /// How far ahead the first turn of the last answer was.
+    ahead: Duration,
+    /// How long the last answer took.
+    took: Duration,
+    /// Who gets the next turn that the ledger has, gets it then.
+    next: Instant,
+    among: u32,
+    fills: Vec<Fill>,
+    told: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lease {
+    due: Instant,
+    lapses: Instant,
+    granted: Granted,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    number: u64,
+    cost: u32,
+    at: Instant,
+    /// How much was told of what was to be returned, and of what was spent alone.
+    returned: usize,
+    spent: Option<u64>,
+}
+
+/// What a lane could use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demand {
+    /// Tokens that requests wait for.
+    pub waiting: u64,
+    /// What the next turn costs.
+    pub cost: u32,
+    /// So many turns could go at once; what has gone makes room for as many again. None where any number may.
+    pub room: Option<u64>,
+}
+
+impl Book {
+    /// An empty book.
+    pub fn new(terms: Arc<Terms>, now: Instant) -> Self {
+        Self {
+            terms,
+            timeout: TIMEOUT,
+            clock: ServerClock::unknown(),
+            leases: VecDeque::new(),
+            out: Vec::new(),
+            returned: VecDeque::new(),
+            return_at: Instant::NEVER,
+            used: Used::default(),
+            members: Members::ONE,
+            asked: None,
+            number: 0,
+            heard: 0,
+            last: None,
+            spent: None,
+            again: now,
+            span: Duration::ZERO,
+            ahead: Duration::ZERO,
+            took: Duration::ZERO,
+            next: now,
+            among: 1,
+            fills: Vec::new(),
+            told: now,
+        }
+    }
+
+    /// What it keeps to from now on.
+    pub fn change(&mut self, terms: Arc<Terms>) {
+        self.terms = terms;
+        self.fills.clear();
+    }
+
+    /// How long an answer is waited for.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
+    /// Who shares.
+    pub fn set_members(&mut self, members: Members) {
+        self.members = members.sound();
+    }
+
+    /// The first turn for that cost.
+    pub fn look(&self, cost: u32, now: Instant) -> Take {
+        match self.usable(cost, now) {
+            Some((_, lease)) if lease.due <= now => Take::Taken { due: lease.due },
+            Some((_, lease)) => Take::At(lease.due),
+            None => Take::At(Instant::NEVER),
+        }
+    }
+
+    fn usable(&self, cost: u32, now: Instant) -> Option<(usize, &Lease)> {
+        self.leases.iter().enumerate().find(|(_, lease)| lease.lapses > now && lease.granted.cost >= cost)
+    }
+
+    /// Takes what a [`look`](Self::look) at the same instant found; answers until when it may leave, by which it is known.
+    pub fn reserve(&mut self, cost: u32, now: Instant) -> Instant {
+        let Some(lease) = self.usable(cost, now).map(|(at, _)| at).and_then(|at| self.leases.remove(at)) else {
+            return now;
+        };
+        self.used.add(lease.granted.cost, now);
+        self.out.push(lease);
+        lease.lapses
+    }
+
+    /// The turn was written.
+    pub fn charge(&mut self, lapses: Instant) {
+        if let Some(at) = self.out.iter().position(|lease| lease.lapses == lapses) {
+            self.out.swap_remove(at);
+        }
+    }
+
+    /// The turn was not written, and never will be.
+    pub fn give_back(&mut self, lapses: Instant) {
+        if let Some(at) = self.out.iter().position(|lease| lease.lapses == lapses) {
+            let lease = self.out.swap_remove(at);
+            self.insert(lease);
+        }
+    }
+
+    fn insert(&mut self, lease: Lease) {
+        let at = self.leases.partition_point(|other| other.due <= lease.due);
+        self.leases.insert(at, lease);
+    }
+
+    /// Forgets what has lapsed; it is returned where that helps.
+    pub fn forget_lapsed(&mut self, now: Instant) {
+        while let Some(lease) = self.leases.front().filter(|lease| lease.lapses <= now) {
+            if self.terms.has_quota() {
+                give_up(&mut self.returned, &mut self.return_at, lease.granted, now);
+            }
+            self.leases.pop_front();
+        }
+    }
+
+    /// Nothing may leave before `end`: what is due before is returned.
+    pub fn hold_until(&mut self, end: Instant, now: Instant) {
+        while let Some(lease) = self.leases.front().filter(|lease| lease.due < end) {
+            if self.terms.has_quota() {
+                give_up(&mut self.returned, &mut self.return_at, lease.granted, now);
+            }
+            self.leases.pop_front();
+        }
+    }
+
+    /// It may be worth to ask, whatever the last answer said of that: a hold was ended, or this instance is back.
+    pub fn ask_anew(&mut self, now: Instant) {
+        (self.again, self.next) = (self.again.min(now), self.next.min(now));
+    }
+
+    /// So much was spent without the ledger, which has not been told of it.
+    pub fn spend(&mut self, tokens: u64) {
+        self.spent = Some(self.spent.unwrap_or(0).saturating_add(tokens));
+    }
+
+    /// Whether turns are out that are not written yet.
+    pub fn is_reserved(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// What to ask for now, if anything, given what the lane could use. It must be followed by [`grant`](Self::grant) or
+    /// [`unanswered`](Self::unanswered).
+    pub fn ask(&mut self, demand: Demand, now: Instant) -> Option<Ask> {
+        if self.asks_at(demand, now)? > now {
+            return None;
+        }
+        let mut want = self.wanted(demand, now).saturating_sub(self.held(demand.cost, now));
+        if self.terms.has_days() && self.clock.at_least(now).is_none() {
+            // What day it is there must be known first.
+            want = 0;
+        }
+        Some(self.make(u32::try_from(want).unwrap_or(WANT_MAX).min(WANT_MAX), demand.cost, now))
+    }
+
+    /// Gives everything back that is not used, for an instance that ends in order; nothing if there is nothing.
+    pub fn take_back(&mut self, now: Instant) -> Option<Ask> {
+        for lease in std::mem::take(&mut self.leases) {
+            give_up(&mut self.returned, &mut self.return_at, lease.granted, now);
+        }
+        (!self.returned.is_empty()).then(|| self.make(0, 1, now))
+    }
+
+    fn make(&mut self, want: u32, cost: u32, now: Instant) -> Ask {
+        self.number += 1;
+        let cost = cost.max(1);
+        let (returned, spent) = (self.returned.len(), self.spent);
+        self.asked = Some(Asked { number: self.number, cost, at: now, returned, spent });
+        self.return_at = Instant::NEVER;
+        let lapse = self.terms.lapse();
+        // As long as a lease can last by what is known of the ledger's clock.
+        let doubt = self.clock.doubt(now).unwrap_or(self.timeout);
+        let at = self.clock.at_least(now);
+        Ask {
+            number: self.number,
+            heard: self.heard,
+            want,
+            cost,
+            members: self.members,
+            days: self.terms.days(at),
+            terms: Arc::clone(&self.terms),
+            lapse: lapse.max(doubt + lapse / 2),
+            returned: self.returned.iter().copied().collect(),
+            spent: self.spent,
+            last: self.last,
+            valid_until: at.map(|at| Stamp(at.0.saturating_add(super::terms::micros(self.timeout)))),
+        }
+    }
+
+    /// How the ledger and the others are told of a hold.
+    pub(crate) fn tell_hold(&self, news: HoldNews, members: Members, now: Instant) -> TellHold {
+        let days = self.terms.days(self.clock.at_least(now));
+        TellHold { news, terms: Arc::clone(&self.terms), days, members }
+    }
+
+    /// When to ask, if nothing happens before.
+    pub fn asks_at(&self, demand: Demand, now: Instant) -> Option<Instant> {
+        if self.asked.is_some() {
+            return None;
+        }
+        let (held, wanted) = (self.held(demand.cost, now), self.wanted(demand, now));
+        let runs_out = self.leases.back().map_or(now, |last| last.due.before((self.span / 2).max(self.took * 2)));
+        let for_more = match held {
+            _ if held >= wanted => None,
+            0 => Some(self.again),
+            // Where there is more than half of what is wanted, something else happens before more is needed.
+            _ if held * 2 <= wanted => Some(self.again.max(runs_out)),
+            _ => None,
+        };
+        let to_return = (!self.returned.is_empty()).then_some(self.return_at);
+        let lapsing =
+            self.leases.front().filter(|_| self.terms.has_quota()).map(|lease| lease.lapses.after(RETURN_AFTER));
+        for_more.into_iter().chain(to_return).chain(lapsing).min()
+    }
+
+    /// Turns for that cost that can still be used.
+    fn held(&self, cost: u32, now: Instant) -> u64 {
+        self.leases.iter().filter(|lease| lease.lapses > now && lease.granted.cost >= cost).count() as u64
+    }
+
+    /// How many turns the lane can use before it could be given more.
+    fn wanted(&self, demand: Demand, now: Instant) -> u64 {
+        let span = self.ahead + self.terms.lapse() / 2;
+        let expected = self.used.within(span, now);
+        // One at a time is asked for when it is there: a turn that is leased in vain is one that nobody has.
+        let expected = if expected < 2 { 0 } else { expected };
+        let waiting = demand.waiting.div_ceil(u64::from(demand.cost.max(1)));
+        let turns = waiting.saturating_add(expected);
+        let room = demand.room.map_or(u64::MAX, |room| room.saturating_add(expected));
+        turns.min(room).min(WANT_MAX.into())
+    }
+
+    /// The answer has come, at `received`.
+    pub fn grant(&mut self, leased: &Leased, received: Instant) {
+        let Some(asked) = self.asked.take_if(|asked| asked.number == leased.number) else { return };
+        self.heard = leased.number;
+        if leased.is_done {
+            self.told(asked);
+        }
+        self.took = received.since(asked.at);
+        self.clock.learn(asked.at, received, leased.at);
+        let lapse = self.terms.lapse();
+        for due in &leased.due {
+            let at = self.clock.when_at_last(*due).unwrap_or(received);
+            let first = self.clock.when_at_first(*due).unwrap_or(received);
+            let lapses = first.after(lapse).max(at.after(lapse / 2));
+            let granted = Granted { due: *due, cost: asked.cost };
+            self.last = self.last.max(Some(*due));
+            self.insert(Lease { due: at, lapses, granted });
+        }
+        let last = self.leases.back().map_or(received, |lease| lease.due);
+        self.span = last.since(received);
+        self.ahead = leased.due.first().map_or(Duration::ZERO, |due| Duration::from_micros(due.0 - leased.at.0));
+        // An ask takes a while, too; but one that comes too early is in vain.
+        let again_in = leased.again_in.unwrap_or_default().min(AGAIN_MAX);
+        self.again = received.after(again_in.saturating_sub(self.took / 2));
+        self.next = received.after(leased.next_in);
+        self.among = leased.among.max(1);
+        self.fills.clone_from(&leased.fills);
+        self.told = received;
+        self.forget_lapsed(received);
+    }
+
+    /// No answer will come.
+    pub fn unanswered(&mut self, now: Instant) {
+        if let Some(asked) = self.asked.take() {
+            // It may have been heard all the same, and nothing may be given back twice. What was spent is told again: to count
+            // it twice harms nobody else.
+            self.told(Asked { spent: None, ..asked });
+        }
+        self.again = now.after(BEAT);
+    }
+
+    /// What that ask told need not be told again.
+    fn told(&mut self, asked: Asked) {
+        // What was added since stands behind it, unless so much was that the oldest were forgotten.
+        self.returned.drain(..asked.returned.min(self.returned.len()));
+        if let Some(spent) = asked.spent {
+            self.spent = self.spent.map(|all| all.saturating_sub(spent)).filter(|rest| *rest > 0);
+        }
+    }
+}
+
+fn give_up(returned: &mut VecDeque<Granted>, return_at: &mut Instant, granted: Granted, now: Instant) {
+    if returned.len() == RETURNED_MAX {
+        returned.pop_front();
+    }
+    returned.push_back(granted);
+    *return_at = (*return_at).min(now.after(RETURN_AFTER));
+}
+
+/// What was used of late.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    window: u64,
+    now: u64,
+    before: u64,
+}
+
+impl Used {
+    fn add(&mut self, tokens: u32, now: Instant) {
+        *self = self.by(now);
+        self.now += u64::from(tokens);
+    }
+
+    fn by(self, now: Instant) -> Self {
+        let window = now.as_nanos() / nanos(WINDOW);
+        match window.saturating_sub(self.window) {
+            0 => self,
+            1 => Self { window, now: 0, before: self.now },
+            _ => Self { window, now: 0, before: 0 },
+        }
+    }
+
+    /// How much that makes in `span`.
+    fn within(self, span: Duration, now: Instant) -> u64 {
+        let used = self.by(now);
+        let into = now.as_nanos() % nanos(WINDOW);
+        let before = u128::from(used.before) * u128::from(nanos(WINDOW) - into) / u128::from(nanos(WINDOW));
+        let of_late = u128::from(used.now) + before;
+        u64::try_from(of_late * span.as_nanos() / WINDOW.as_nanos()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,287 @@
+//! The scripts that keep shared limits come to the same as the core does: both are played the same random histories, the
+//! scripts in a real redis-server.
+//!
+//! The histories hold all that an instance can say of limits and all that can become of what it was leased, clocks that jump,
+//! limits that change and instances that come and go. What the answers have to be like is the business of the core's own tests.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on panics, and says if it cannot begin"
+)]
+
+mod server;
+
+use std::time::Duration;
+
+use server::{Reply, Server};
+use sopan_core::lane::HeldBy;
+use sopan_core::policy::{Limit, Margin};
+use sopan_core::share::{Ask, Granted, HoldNews, Leased, Ledger, Members, Stamp, TellHold, Terms};
+
+const ASK: &str =
+    concat!(include_str!("../../src/store/redis/ledger.lua"), include_str!("../../src/store/redis/ask.lua"));
+const HOLD: &str =
+    concat!(include_str!("../../src/store/redis/ledger.lua"), include_str!("../../src/store/redis/hold.lua"));
+
+const LIMITS: [&[&str]; 16] = [
+    &["100/s"],
+    &["200/s burst 20"],
+    &["1/s burst 5"],
+    &["1000000/s burst 1000000000"],
+    &["1/d"],
+    &["0.333333/s burst 3", "999999.999999999/s"],
+    &["20 per 1s"],
+    &["300 per 1s", "50/s burst 10"],
+    &["5000 per 1h"],
+    &["3 per 1s", "1000 per 1d"],
+    &["10 per day at 00:00 UTC"],
+    &["50/s", "500 per day at 23:59 America/Los_Angeles"],
+    &["10 per day at 00:00 Asia/Jakarta", "100 per day at 12:00 UTC", "20/s"],
+    &["200000 per 10s"],
+    &["1000/s burst 2", "20000 per 1min", "500/s burst 100"],
+    &[],
+];
+const INSTANCES: [&str; 5] = ["a", "b", "c", "d", "0123456789abcdef"];
+const SECOND: u64 = 1_000_000;
+
+/// splitmix64: the histories are the same on every machine and in every year.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % sides
+    }
+
+    fn one_in(&mut self, sides: u64) -> bool {
+        self.roll(sides) == 0
+    }
+}
+
+/// What an instance remembers.
+#[derive(Default)]
+struct Instance {
+    number: u64,
+    heard: u64,
+    held: Vec<Granted>,
+    last: Option<Stamp>,
+}
+
+struct History {
+    dice: Dice,
+    now: u64,
+    ledger: Ledger,
+    limits: usize,
+    instances: [Instance; 5],
+    keys: Vec<String>,
+    /// What was run, with which arguments, and what the core says of it.
+    played: Vec<(Script, Vec<String>, Expected)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Script {
+    Ask,
+    Hold,
+}
+
+#[derive(Debug, PartialEq)]
+enum Expected {
+    Leased(Leased),
+    Held(Option<(Duration, HeldBy)>),
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        // Mostly in this century; a day or so from the end of one.
+        let now = 1_780_000_000 * SECOND + dice.roll(300 * 86_400 * SECOND);
+        let limits = dice.roll(LIMITS.len() as u64) as usize;
+        let keys = ["ledger", "records", "hungry", "known"].map(|kind| format!("{{h{seed}}}:{kind}"));
+        let instances = Default::default();
+        Self { dice, now, ledger: Ledger::default(), limits, instances, keys: keys.into(), played: Vec::new() }
+    }
+
+    fn event(&mut self) {
+        match self.dice.roll(40) {
+            0 => self.now += self.dice.roll(3 * 86_400 * SECOND),
+            1 => self.now += self.dice.roll(100 * SECOND),
+            2 => self.now -= self.dice.roll(3 * SECOND),
+            3 => self.limits = self.dice.roll(LIMITS.len() as u64) as usize,
+            4..=6 => return self.hold(),
+            7..=20 => self.now += self.dice.roll(20_000),
+            _ => self.now += self.dice.roll(400_000),
+        }
+        self.ask();
+    }
+
+    fn members(&mut self) -> Members {
+        let counted = [1, 1, 2, 4, 7, 1000][self.dice.roll(6) as usize];
+        let unseen = if self.dice.one_in(3) { self.dice.roll(counted.into()) as u32 } else { 0 };
+        Members { seen: counted - unseen, counted }
+    }
+
+    fn terms(&self) -> Terms {
+        let limits: Vec<Limit> = LIMITS[self.limits].iter().map(|limit| limit.parse().unwrap()).collect();
+        Terms::new(&limits, 1, Margin::default())
+    }
+
+    fn ask(&mut self) {
+        let members = self.members();
+        let terms = self.terms();
+        // An instance does not know the ledger's clock to the microsecond, or not at all.
+        let known = (!self.dice.one_in(10)).then(|| Stamp(self.now - self.dice.roll(3_000)));
+        let at = self.dice.roll(INSTANCES.len() as u64) as usize;
+        let instance = &mut self.instances[at];
+        let dice = &mut self.dice;
+        if dice.one_in(60) {
+            *instance = Instance::default();
+        }
+        instance.number += u64::from(!dice.one_in(40));
+        let mut returned = Vec::new();
+        while !instance.held.is_empty() && dice.one_in(2) && returned.len() < 100 {
+            let at = dice.roll(instance.held.len() as u64) as usize;
+            returned.push(instance.held.swap_remove(at));
+        }
+        instance.held.truncate(200);
+        let ask = Ask {
+            number: instance.number,
+            heard: instance.heard,
+            want: [0, 1, 1, 2, 5, 10, 64, 1000][dice.roll(8) as usize],
+            cost: [1, 1, 1, 1, 2, 5, 30][dice.roll(7) as usize],
+            members,
+            days: terms.days(known),
+            lapse: [Duration::from_millis(50), Duration::from_millis(2), Duration::from_micros(61_234)]
+                [dice.roll(3) as usize],
+            terms: terms.into(),
+            returned,
+            spent: dice.one_in(20).then(|| dice.roll(3) * dice.roll(200)),
+            last: instance.last,
+            valid_until: dice.one_in(2).then(|| Stamp(self.now + 100_000 - dice.roll(110_000))),
+        };
+        let leased = self.ledger.ask(INSTANCES[at], &ask, Stamp(self.now));
+        if !self.dice.one_in(12) {
+            let granted = |due: &Stamp| Granted { due: *due, cost: ask.cost };
+            instance.held.extend(leased.due.iter().map(granted));
+            instance.heard = ask.number;
+            instance.last = instance.last.max(leased.due.last().copied());
+        }
+        let mut args = ask.args(INSTANCES[at]);
+        args[0] = self.now.to_string();
+        self.played.push((Script::Ask, args, Expected::Leased(leased)));
+    }
+
+    fn hold(&mut self) {
+        let by = if self.dice.one_in(2) { HeldBy::Operator } else { HeldBy::Upstream };
+        let news = if self.dice.one_in(3) {
+            HoldNews::Released
+        } else {
+            HoldNews::Held { remaining: Duration::from_micros(1 + self.dice.roll(3 * SECOND)), by }
+        };
+        let (members, terms) = (self.members(), self.terms());
+        let days = terms.days(Some(Stamp(self.now)));
+        let tell = TellHold { news, terms: terms.into(), days, members };
+        let held = self.ledger.tell(&tell, Stamp(self.now));
+        let mut args = tell.args();
+        args[0] = self.now.to_string();
+        self.played.push((Script::Hold, args, Expected::Held(held)));
+    }
+}
+
+fn numbers(reply: &Reply) -> Vec<i64> {
+    let Reply::List(replies) = reply else { panic!("a script answered {reply:?}") };
+    replies.iter().map(|reply| if let Reply::Number(number) = reply { *number } else { panic!("{reply:?}") }).collect()
+}
+
+fn read(script: Script, reply: &Reply) -> Expected {
+    let numbers = numbers(reply);
+    match script {
+        Script::Ask => Expected::Leased(Leased::read(&numbers).unwrap_or_else(|e| panic!("{e}: {numbers:?}"))),
+        Script::Hold => {
+            let by = if numbers[2] == 1 { HeldBy::Operator } else { HeldBy::Upstream };
+            let held = u64::try_from(numbers[1]).unwrap();
+            Expected::Held((held > 0).then_some((Duration::from_micros(held), by)))
+        }
+    }
+}
+
+#[test]
+fn the_scripts_and_the_core_come_to_the_same_in_a_thousand_random_histories() {
+    let Some(mut server) = Server::start() else { return };
+    let [ask, hold] = [ASK, HOLD].map(|script| server.load(script));
+    let (mut leased, mut refused, mut held) = (0, 0, 0);
+    for seed in 0..1_000 {
+        let mut history = History::new(seed);
+        (0..60).for_each(|_| history.event());
+        for (script, args, _) in &history.played {
+            let sha = if *script == Script::Ask { &ask } else { &hold };
+            let mut command = vec!["EVALSHA".to_owned(), sha.clone(), "4".to_owned()];
+            command.extend(history.keys.iter().chain(args).cloned());
+            server.send(&command);
+        }
+        for (n, (script, args, expected)) in history.played.iter().enumerate() {
+            let answer = read(*script, &server.reply());
+            assert_eq!(answer, *expected, "history {seed}, step {n}: {script:?} {args:?}");
+            match expected {
+                Expected::Leased(answer) => {
+                    leased += answer.due.len();
+                    refused += usize::from(answer.again_in.is_some());
+                }
+                Expected::Held(hold) => held += usize::from(hold.is_some()),
+            }
+        }
+    }
+    assert!(leased > 50_000 && refused > 10_000 && held > 1_000, "rich enough: {leased}, {refused}, {held}");
+}
+
+#[test]
+fn a_script_of_the_servers_own_clock_keeps_to_the_second_and_its_keys_expire() {
+    let Some(mut server) = Server::start() else { return };
+    let [ask, hold] = [ASK, HOLD].map(|script| server.load(script));
+    let keys = ["{tag}:ledger", "{tag}:records", "{tag}:hungry", "{tag}:known"].map(str::to_owned);
+    let limits = ["100/s burst 11".parse().unwrap(), "50000 per 1h".parse().unwrap()];
+    let terms = std::sync::Arc::new(Terms::new(&limits, 1, Margin::default()));
+    let mut leased = |number: u64| {
+        let wanted = Ask {
+            number,
+            heard: number - 1,
+            want: 64,
+            cost: 1,
+            members: Members::ONE,
+            terms: terms.clone(),
+            days: Vec::new(),
+            lapse: Duration::from_millis(50),
+            returned: Vec::new(),
+            spent: None,
+            last: None,
+            valid_until: None,
+        };
+        Leased::read(&numbers(&server.run(&ask, &keys, &wanted.args("a")))).unwrap()
+    };
+    let first = leased(1);
+    // The burst at once, and what comes within the horizon.
+    assert_eq!(first.due.iter().filter(|due| **due == first.at).count(), 10);
+    assert_eq!(first.due.len(), 10 + 19);
+    let second = leased(2);
+    assert!(second.at >= first.at && second.due.first().is_none_or(|due| *due > first.due[28]));
+    for (key, least) in keys.iter().zip([3_600_000, 3_600_000, 3_600_000, 3_600_000]) {
+        let Reply::Number(left) = server.call(&["PTTL", key]) else { panic!("no answer for {key}") };
+        assert!(left > least && left < 2 * least, "{key} is kept for {left} ms");
+    }
+    let tell = TellHold {
+        news: HoldNews::Held { remaining: Duration::from_secs(5), by: HeldBy::Upstream },
+        terms,
+        days: Vec::new(),
+        members: Members::ONE,
+    };
+    let mut listener = server.connect();
+    listener.call(&["SUBSCRIBE", "holds"]);
+    let mut args = tell.args();
+    args.extend(["holds".to_owned(), "tag 5000000".to_owned()]);
+    let held = numbers(&server.run(&hold, &keys, &args));
+    assert!(held[1] > 4_900_000 && held[1] <= 5_000_000);
+    let heard = Reply::List(["message", "holds", "tag 5000000"].map(|text| Reply::Text(text.to_owned())).into());
+    assert_eq!(listener.reply(), heard);
+}

@@ -193,6 +193,16 @@ impl Redis {
 
     /// Listens to a channel until that is lost, and says why. `hear` is told each message, and must not wait.
     pub(crate) async fn listen(&self, channel: &str, hear: impl Fn(&[u8]) + Send + Sync + 'static) -> Fault {
+        self.listen_from(channel, || {}, hear).await
+    }
+
+    /// The same; `begun` is told when nothing is missed any more.
+    pub(crate) async fn listen_from(
+        &self,
+        channel: &str,
+        begun: impl FnOnce() + Send,
+        hear: impl Fn(&[u8]) + Send + Sync + 'static,
+    ) -> Fault {
         let lost = Arc::new(Notify::new());
         let ring = Arc::clone(&lost);
         let push = move |push: redis::PushInfo| {
@@ -217,6 +227,7 @@ impl Redis {
             Ok(Err(error)) => return self.fault(&error),
             Err(_) => return Fault::Slow(CONNECT_MAX),
         };
+        begun();
         loop {
             tokio::select! {
                 () = lost.notified() => return Fault::Unreachable("the connection was closed".to_owned()),

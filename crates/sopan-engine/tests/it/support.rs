@@ -9,6 +9,7 @@ pub(crate) mod door;
 pub(crate) mod http2;
 pub(crate) mod lines;
 pub(crate) mod log;
+pub(crate) mod redis;
 
 use std::fmt;
 use std::future::Future;
@@ -163,6 +164,7 @@ impl Bench {
             state,
             // Of no effect where the settings have no policy for it.
             cache: Some(Arc::clone(&cache)),
+            shared: None,
             sampler,
         };
         let mut settings = settings();

@@ -130,26 +130,19 @@ impl CommonsServer for RedisCommons {
         Box::pin(async move {
             let (notices, heard) = mpsc::channel(NOTICES_MAX);
             let (begun, begins) = oneshot::channel();
-            let begun = Arc::new(parking_lot::Mutex::new(Some(begun)));
+            // Who asked may have gone.
+            let begun = move || drop(begun.send(()));
             let overrun = Arc::new(Notify::new());
             let (sender, too_many) = (notices.clone(), Arc::clone(&overrun));
-            let hear = move |payload: Option<&[u8]>| match payload {
-                None => {
-                    if let Some(begun) = begun.lock().take() {
-                        // Who asked may have gone.
-                        let _ = begun.send(());
-                    }
-                }
-                Some(payload) => {
-                    let is_heard = notice::read(payload).map(|notice| sender.try_send(notice));
-                    if !matches!(is_heard, Some(Ok(()))) {
-                        too_many.notify_one();
-                    }
+            let hear = move |payload: &[u8]| {
+                let is_heard = notice::read(payload).map(|notice| sender.try_send(notice));
+                if !matches!(is_heard, Some(Ok(()))) {
+                    too_many.notify_one();
                 }
             };
             let listening = tokio::spawn(async move {
                 tokio::select! {
-                    fault = redis.listen(&channel, hear) => Some(fault),
+                    fault = redis.listen_from(&channel, begun, hear) => Some(fault),
                     () = overrun.notified() => None,
                     () = notices.closed() => None,
                 }

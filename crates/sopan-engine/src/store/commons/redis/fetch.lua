@@ -14,6 +14,7 @@ if #ARGV > 3 then
                 bytes = bytes + #value
                 found[#found + 1] = slot
                 found[#found + 1] = value
+                break
             end
         end
     end

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 use sopan_core::policy::show_duration;
 use sopan_core::time::Instant;
 use tokio::sync::Notify;
@@ -105,7 +105,7 @@ impl Script {
         Self { code, hash: redis::Script::new(code).get_hash().to_owned() }
     }
 
-    fn command(&self, how: &str, which: &str, keys: &[&str], args: &[Vec<u8>]) -> Cmd {
+    fn command(&self, how: &str, which: &str, keys: &[String], args: &[impl ToRedisArgs]) -> Cmd {
         let mut command = Cmd::new();
         command.arg(how).arg(which).arg(keys.len()).arg(keys).arg(args);
         command
@@ -170,12 +170,13 @@ impl Redis {
         Ok(Self { inner: Arc::new(Inner { way, url, timeout, clock, state, changed }) })
     }
 
-    pub(crate) fn url(&self) -> &RedisUrl {
-        &self.inner.url
-    }
-
     /// Runs a script; where the server does not know it, it is told.
-    pub(crate) async fn run(&self, script: &Script, keys: &[&str], args: &[Vec<u8>]) -> Result<Value, Fault> {
+    pub(crate) async fn run<A: ToRedisArgs + Sync>(
+        &self,
+        script: &Script,
+        keys: &[String],
+        args: &[A],
+    ) -> Result<Value, Fault> {
         self.within(async |line| match line.send(&script.command("EVALSHA", &script.hash, keys, args)).await {
             // It was started anew, or told to forget. Nothing was run.
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {

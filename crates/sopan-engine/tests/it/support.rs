@@ -10,6 +10,7 @@ pub(crate) mod http2;
 pub(crate) mod lines;
 pub(crate) mod log;
 pub(crate) mod redis;
+pub(crate) mod store;
 
 use std::fmt;
 use std::future::Future;
@@ -31,6 +32,7 @@ use sopan_engine::event::{Attempted, Cached, Event, Observed, Observer};
 use sopan_engine::exchange::{self, Answer, End, Hop, Inbound};
 use sopan_engine::jitter::Jitter;
 use sopan_engine::refusal::Refusal;
+use sopan_engine::shared::Shared;
 use sopan_engine::{
     Cache, CacheSettings, CommonsSettings, Dial, Settings, StateHandle, Surroundings, Target, Upstream,
 };
@@ -147,6 +149,17 @@ impl Bench {
         Self::start(upstream, lines, Around { state: Some(state), ..Around::default() }, change)
     }
 
+    /// One whose limits are shared.
+    pub(crate) fn sharing(
+        shared: &Arc<Shared>,
+        script: impl Fn(&script::Request) -> script::Answer + Send + Sync + 'static,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let upstream = Arc::new(script::Upstream::in_process(script));
+        let lines = Arc::new(Lines::new(Arc::clone(&upstream), |_| Line::Open));
+        Self::start(upstream, lines, Around { shared: Some(Arc::clone(shared)), ..Around::default() }, change)
+    }
+
     fn start(
         upstream: Arc<script::Upstream>,
         lines: Arc<Lines>,
@@ -154,7 +167,7 @@ impl Bench {
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         log::ask_each_time();
-        let Around { dial, state, size, sampler, commons, wall: shown } = around;
+        let Around { dial, state, size, sampler, commons, wall: shown, shared } = around;
         let (seen, cache) = (Arc::<Seen>::default(), Cache::open_in_common(&size, commons).unwrap());
         let around = Surroundings {
             clock: Clock::paused(shown.unwrap_or_else(wall)),
@@ -164,7 +177,7 @@ impl Bench {
             state,
             // Of no effect where the settings have no policy for it.
             cache: Some(Arc::clone(&cache)),
-            shared: None,
+            shared,
             sampler,
         };
         let mut settings = settings();
@@ -268,6 +281,7 @@ struct Around {
     sampler: Option<Sampler>,
     commons: Option<CommonsSettings>,
     wall: Option<SystemTime>,
+    shared: Option<Arc<Shared>>,
 }
 
 /// What the cases agree on.

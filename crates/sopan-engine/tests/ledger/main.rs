@@ -9,6 +9,7 @@
     reason = "a test that cannot go on panics, and says if it cannot begin"
 )]
 
+mod members;
 mod server;
 
 use std::time::Duration;
@@ -41,6 +42,8 @@ const LIMITS: [&[&str]; 16] = [
     &["1000/s burst 2", "20000 per 1min", "500/s burst 100"],
     &[],
 ];
+const ALONE: usize = 8;
+const MIDNIGHT: usize = 10;
 const INSTANCES: [&str; 5] = ["a", "b", "c", "d", "0123456789abcdef"];
 const SECOND: u64 = 1_000_000;
 
@@ -77,8 +80,19 @@ struct History {
     limits: usize,
     instances: [Instance; 5],
     keys: Vec<String>,
+    /// What it is about, where it is about something.
+    about: Option<About>,
     /// What was run, with which arguments, and what the core says of it.
     played: Vec<(Script, Vec<String>, Expected)>,
+}
+
+/// What chance alone seldom comes to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum About {
+    /// Instances are alone again and again, so that a quota's ring has more groups than it is meant to have.
+    Alone,
+    /// A day ends.
+    Midnight,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,15 +111,25 @@ impl History {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
         // Mostly in this century; a day or so from the end of one.
-        let now = 1_780_000_000 * SECOND + dice.roll(300 * 86_400 * SECOND);
-        let limits = dice.roll(LIMITS.len() as u64) as usize;
+        let mut now = 1_780_000_000 * SECOND + dice.roll(300 * 86_400 * SECOND);
+        let mut limits = dice.roll(LIMITS.len() as u64) as usize;
+        let about = if seed % 50 == 0 { Some(About::Alone) } else { dice.one_in(4).then_some(About::Midnight) };
+        match about {
+            Some(About::Alone) => limits = ALONE,
+            Some(About::Midnight) => {
+                limits = MIDNIGHT;
+                now = now / (86_400 * SECOND) * 86_400 * SECOND - dice.roll(3 * SECOND);
+            }
+            None => {}
+        }
         let keys = ["ledger", "records", "hungry", "known"].map(|kind| format!("{{h{seed}}}:{kind}"));
         let instances = Default::default();
-        Self { dice, now, ledger: Ledger::default(), limits, instances, keys: keys.into(), played: Vec::new() }
+        Self { dice, now, ledger: Ledger::default(), limits, instances, keys: keys.into(), about, played: Vec::new() }
     }
 
     fn event(&mut self) {
-        match self.dice.roll(40) {
+        let first = if self.about.is_some() { 4 } else { 0 };
+        match first + self.dice.roll(40 - first) {
             0 => self.now += self.dice.roll(3 * 86_400 * SECOND),
             1 => self.now += self.dice.roll(100 * SECOND),
             2 => self.now -= self.dice.roll(3 * SECOND),
@@ -141,6 +165,7 @@ impl History {
         }
         instance.number += u64::from(!dice.one_in(40));
         let mut returned = Vec::new();
+        let was_alone = self.about == Some(About::Alone);
         while !instance.held.is_empty() && dice.one_in(2) && returned.len() < 100 {
             let at = dice.roll(instance.held.len() as u64) as usize;
             returned.push(instance.held.swap_remove(at));
@@ -157,7 +182,7 @@ impl History {
                 [dice.roll(3) as usize],
             terms: terms.into(),
             returned,
-            spent: dice.one_in(20).then(|| dice.roll(3) * dice.roll(200)),
+            spent: (was_alone || dice.one_in(20)).then(|| dice.roll(3) * dice.roll(200)),
             last: instance.last,
             valid_until: dice.one_in(2).then(|| Stamp(self.now + 100_000 - dice.roll(110_000))),
         };
@@ -214,7 +239,8 @@ fn the_scripts_and_the_core_come_to_the_same_in_a_thousand_random_histories() {
     let (mut leased, mut refused, mut held) = (0, 0, 0);
     for seed in 0..1_000 {
         let mut history = History::new(seed);
-        (0..60).for_each(|_| history.event());
+        let events = if history.about == Some(About::Alone) { 500 } else { 60 };
+        (0..events).for_each(|_| history.event());
         for (script, args, _) in &history.played {
             let sha = if *script == Script::Ask { &ask } else { &hold };
             let mut command = vec!["EVALSHA".to_owned(), sha.clone(), "4".to_owned()];

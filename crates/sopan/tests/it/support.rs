@@ -1,5 +1,7 @@
 //! Runs the program, and speaks HTTP to it as plainly as can be.
 
+pub(crate) mod redis;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};

@@ -55,7 +55,7 @@ struct Scripts {
 
 impl fmt::Debug for RedisCommons {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RedisCommons({})", self.redis.url())
+        write!(f, "RedisCommons({:?})", self.redis)
     }
 }
 
@@ -94,7 +94,7 @@ impl RedisCommons {
         self.key(tag, format_args!("lead:{course}"))
     }
 
-    async fn run(&self, script: &Script, keys: &[&str], args: &[Vec<u8>]) -> Result<Value, CommonsError> {
+    async fn run(&self, script: &Script, keys: &[String], args: &[Vec<u8>]) -> Result<Value, CommonsError> {
         self.redis.run(script, keys, args).await.map_err(lost)
     }
 
@@ -107,7 +107,7 @@ impl RedisCommons {
             text(tag),
             text(KNOWN_MS),
         ];
-        let answer = self.run(&self.scripts.catch_up, &[&self.purges(tag)], &args).await?;
+        let answer = self.run(&self.scripts.catch_up, &[self.purges(tag)], &args).await?;
         read::caught_up(answer).ok_or_else(nonsense)
     }
 
@@ -119,7 +119,7 @@ impl RedisCommons {
         let mut args = vec![token, text(ends_after.as_millis().max(1)), text(self.enough)];
         args.extend(whose.iter().map(|Whose(whose)| whose.to_vec()));
         let course = self.course(of.tag, lead.map_or(of.name, |lead| lead.course));
-        let answer = self.run(&self.scripts.fetch, &[&self.answers(of), &course], &args).await?;
+        let answer = self.run(&self.scripts.fetch, &[self.answers(of), course], &args).await?;
         read::fetched(answer).ok_or_else(nonsense)
     }
 }
@@ -131,7 +131,7 @@ impl CommonsServer for RedisCommons {
             let (notices, heard) = mpsc::channel(NOTICES_MAX);
             let (begun, begins) = oneshot::channel();
             // Who asked may have gone.
-            let begun = move || drop(begun.send(()));
+            let begun = move || begun.send(()).unwrap_or_default();
             let overrun = Arc::new(Notify::new());
             let (sender, too_many) = (notices.clone(), Arc::clone(&overrun));
             let hear = move |payload: &[u8]| {
@@ -178,7 +178,7 @@ impl CommonsServer for RedisCommons {
     fn let_go(&self, tag: Tag, lead: Lead) -> Reply<'_, ()> {
         Box::pin(async move {
             let args = [text(format_args!("{:032x}", lead.token)), text(&self.channel), text(lead.course)];
-            self.run(&self.scripts.let_go, &[&self.course(tag, lead.course)], &args).await.map(drop)
+            self.run(&self.scripts.let_go, &[self.course(tag, lead.course)], &args).await.map(drop)
         })
     }
 
@@ -194,7 +194,7 @@ impl CommonsServer for RedisCommons {
                 text(SLOTS_MAX + 1),
             ];
             args.extend(put.replaces.iter().map(|Slot(slot)| slot.to_vec()));
-            match self.run(&self.scripts.put, &[&self.purges(of.tag), &self.answers(of)], &args).await? {
+            match self.run(&self.scripts.put, &[self.purges(of.tag), self.answers(of)], &args).await? {
                 Value::Int(is_kept) => Ok(is_kept == 1),
                 _ => Err(nonsense()),
             }
@@ -228,7 +228,7 @@ impl CommonsServer for RedisCommons {
                 Untrue::Target { name, .. } => self.answers(Target { tag, name: *name }),
                 Untrue::Below(_) | Untrue::All => purges.clone(),
             };
-            let answer = self.run(&self.scripts.make_untrue, &[&purges, &answers], &args).await?;
+            let answer = self.run(&self.scripts.make_untrue, &[purges, answers], &args).await?;
             read::step(answer).ok_or_else(nonsense)
         })
     }

@@ -1,4 +1,5 @@
-//! The ledgers of lanes in Redis: a script for each question, a key for each ledger, and a channel for what all must hear at once.
+//! The ledgers of lanes in Redis: a script for each question, a few keys for each ledger, and a channel for what all must hear at
+//! once.
 //!
 //! The braces in `sopan:{5f3a…}:ledger` are a Cluster's: all that belongs to a lane lies on one of its nodes. Between them
 //! stands a digest of what the upstream is called and where it is, so that no name can lead to another's key.
@@ -37,14 +38,15 @@ impl RedisLedgers {
             prefix,
             instance,
             grace,
-            ask: Script::new(include_str!("ledger.lua")),
-            hold: Script::new(include_str!("hold.lua")),
+            ask: Script::new(concat!(include_str!("ledger.lua"), include_str!("ask.lua"))),
+            hold: Script::new(concat!(include_str!("ledger.lua"), include_str!("hold.lua"))),
             members: Script::new(include_str!("members.lua")),
         }
     }
 
-    fn ledger(&self, lane: &str) -> String {
-        format!("{}:{{{lane}}}:ledger", self.prefix)
+    /// The keys of a lane's ledger, in the order in which the scripts know them.
+    fn keys(&self, lane: &str) -> [String; 4] {
+        ["ledger", "records", "hungry", "known"].map(|part| format!("{}:{{{lane}}}:{part}", self.prefix))
     }
 
     fn channel(&self) -> String {
@@ -55,17 +57,12 @@ impl RedisLedgers {
         let key = format!("{}:members", self.prefix);
         let micros = |span: Duration| span.as_micros().to_string();
         let lives = (self.grace + MEMBERS_LIVE).as_millis().to_string();
-        let known = known.to_string();
-        let args = [&*self.instance, what, &micros(UNSEEN_AFTER), &micros(self.grace), &known, &lives];
-        let args: Vec<_> = args.into_iter().map(|arg| arg.as_bytes().to_vec()).collect();
-        let answer = self.redis.run(&self.members, &[&key], &args).await?;
-        let [seen, counted, _] = read::<[u32; 3]>(answer)?;
+        let (instance, what, known) = (self.instance.clone(), what.to_owned(), known.to_string());
+        let args = [instance, what, micros(UNSEEN_AFTER), micros(self.grace), known, lives];
+        let answer = self.redis.run(&self.members, &[key], &args).await?;
+        let [seen, counted] = read::<[u32; 2]>(answer)?;
         Ok(Members { seen, counted })
     }
-}
-
-fn args(texts: Vec<String>) -> Vec<Vec<u8>> {
-    texts.into_iter().map(String::into_bytes).collect()
 }
 
 fn read<T: FromRedisValue>(answer: Value) -> Result<T, Fault> {
@@ -75,7 +72,7 @@ fn read<T: FromRedisValue>(answer: Value) -> Result<T, Fault> {
 impl Ledgers for RedisLedgers {
     fn ask<'a>(&'a self, lane: &'a str, ask: &'a Ask) -> Answer<'a, Leased> {
         Box::pin(async move {
-            let answer = self.redis.run(&self.ask, &[&self.ledger(lane)], &args(ask.args(&self.instance))).await?;
+            let answer = self.redis.run(&self.ask, &self.keys(lane), &ask.args(&self.instance)).await?;
             let numbers: Vec<i64> = read(answer)?;
             Leased::read(&numbers).map_err(|error| Fault::Nonsense(error.to_string()))
         })
@@ -83,13 +80,9 @@ impl Ledgers for RedisLedgers {
 
     fn hold<'a>(&'a self, lane: &'a str, told: &'a TellHold) -> Answer<'a, ()> {
         Box::pin(async move {
-            let mut publish = Cmd::new();
-            publish.arg("PUBLISH").arg(self.channel()).arg(written(lane, told.news, &self.instance));
-            let (ledger, told) = (self.ledger(lane), args(told.args()));
-            let ledger = [&*ledger];
-            // Whoever hears of it at once need not ask.
-            let (heard, kept) = tokio::join!(self.redis.send(&publish), self.redis.run(&self.hold, &ledger, &told));
-            heard.and(kept).map(drop)
+            let mut args = told.args();
+            args.extend([self.channel(), written(lane, told.news, &self.instance)]);
+            self.redis.run(&self.hold, &self.keys(lane), &args).await.map(drop)
         })
     }
 

@@ -22,6 +22,14 @@ mod budget;
 mod client;
 pub mod clock;
 mod coalesce;
+pub mod commons {
+    //! What a server does for those who have stored answers in common: see [`CommonsServer`].
+
+    pub use crate::store::{
+        CaughtUp, CommonsError, CommonsServer, Fetched, Known, Lead, Led, Name, Notice, Purges, Put, Reply, Slot, Step,
+        Tag, Target, Untrue, Whose,
+    };
+}
 mod credential;
 mod digest;
 mod dispatcher;
@@ -45,6 +53,10 @@ pub use sopan_core::hints::parse_retry_after;
 pub use sopan_core::policy::RetryPolicy;
 pub use sopan_core::retry::backoff_delay;
 pub use state::{StateError, StateFile, StateHandle};
-pub use store::{Cache, CacheError, CacheSettings, DiskSettings, DiskState, DiskUsage, Purge, Purged, Usage};
+pub use store::{
+    Cache, CacheError, CacheSettings, CommonsSettings, CommonsUsage, DiskSettings, DiskState, DiskUsage, Purge, Purged,
+    Usage,
+};
+
 pub use transport::{ClientCertificate, Dial, Io, Roots, Stream, Target, TargetError, TlsError, WireError};
 pub use upstream::{CannotChange, Look, Settings, SetupError, Surroundings, Upstream};

@@ -5,8 +5,12 @@
 //! is a directory for them, on the disk too, from where they come back after a restart. An answer that something made untrue
 //! after it was asked for is not stored: that is what an [`Epoch`] is for.
 //!
+//! Where several instances have answers in common, what is behind both is a server (`commons`): what is not here is looked for
+//! there, and what is stored or made untrue here is told there.
+//!
 //! Which answer may be stored or given is for [`sopan_core::cache`] to say.
 
+mod commons;
 mod disk;
 mod entry;
 mod epoch;
@@ -20,6 +24,7 @@ mod spill;
 mod tests;
 
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -29,10 +34,17 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use sopan_core::cache::Stored;
 use sopan_core::headers::redact_url;
+use sopan_core::policy::CachePolicy;
 
 use crate::budget::ByteBudget;
 use crate::coalesce::Flights;
 use crate::exchange::caching::Seat;
+use commons::Commons;
+pub(crate) use commons::{Awaited, CommonLead, Course, InCommon};
+pub use commons::{
+    CaughtUp, CommonsError, CommonsServer, CommonsSettings, CommonsUsage, Fetched, Known, Lead, Led, Name, Notice,
+    Purges, Put, Reply, Slot, Step, Tag, Target, Untrue, Whose,
+};
 pub(crate) use disk::BodyLost;
 use disk::Disk;
 pub use disk::{DiskState, DiskUsage};
@@ -74,6 +86,7 @@ impl Default for CacheSettings {
 pub struct Cache {
     memory: Memory,
     disk: Option<Disk>,
+    commons: Option<Arc<Commons>>,
     epochs: Epochs,
     loads: Loads,
     filling: Arc<ByteBudget>,
@@ -152,6 +165,9 @@ pub struct Purged {
     pub memory: u64,
     /// From the disk.
     pub disk: u64,
+    /// Whether the other instances know that it is purged, where answers are had in common; else they will be told as soon as
+    /// that can be.
+    pub is_told: Option<bool>,
 }
 
 /// How full a cache is.
@@ -167,6 +183,8 @@ pub struct Usage {
     pub memory_evictions: u64,
     /// The same of the disk, if there is one.
     pub disk: Option<DiskUsage>,
+    /// What came of having answers in common with other instances, if they are.
+    pub commons: Option<CommonsUsage>,
 }
 
 /// What of the memory all bodies together may hold that are coming still.
@@ -178,17 +196,48 @@ impl Cache {
     /// # Errors
     /// The directory cannot be used. An index in it that cannot be read is no error: it is put aside, with a warning.
     pub fn open(settings: &CacheSettings) -> Result<Arc<Self>, CacheError> {
+        Self::open_in_common(settings, None)
+    }
+
+    /// The same of one that has its answers in common with those of other instances, as long as
+    /// [`keep_in_common`](Self::keep_in_common) is polled.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open_in_common(settings: &CacheSettings, commons: Option<CommonsSettings>) -> Result<Arc<Self>, CacheError> {
         let disk = settings.disk.as_ref().map(Disk::open).transpose()?;
         let last_id = disk.as_ref().map_or(0, Disk::last_id);
         Ok(Arc::new(Self {
             memory: Memory::new(settings.memory_bytes),
             disk,
+            commons: commons.map(Commons::new),
             epochs: Epochs::new(),
             loads: Loads::new(),
             filling: Arc::new(ByteBudget::new(settings.memory_bytes / FILLING_SHARE)),
             flights: Mutex::default(),
             last_id: AtomicU64::new(last_id),
         }))
+    }
+
+    /// Has answers in common with other instances, as long as it is polled, or until the cache is gone. What is stored, and made
+    /// untrue, is exchanged meanwhile.
+    pub fn keep_in_common(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
+        let (cache, commons) = (Arc::downgrade(self), self.commons.clone());
+        async move {
+            if let Some(commons) = commons {
+                commons::keep(cache, commons).await;
+            }
+        }
+    }
+
+    /// Has the answers of this upstream in common, if any are.
+    pub(crate) fn join(&self, name: &str, place: Place, url: &str, policy: &CachePolicy) {
+        self.commons.iter().for_each(|commons| commons.join(name, place, url, policy));
+    }
+
+    /// Whether other instances may have what is not at hand.
+    pub(crate) fn may_be_in_common(&self) -> bool {
+        self.commons.as_ref().is_some_and(|commons| commons.is_in_step())
     }
 
     /// Throws answers away. What was asked for before is not stored afterwards. Where some lie on a disk, that they are gone
@@ -201,10 +250,16 @@ impl Cache {
         };
         let cache = Arc::clone(self);
         // There may be a million of them. It is given up only with the runtime.
-        tokio::task::spawn_blocking(move || cache.purge_many(&scope)).await.unwrap_or_default()
+        let purged = tokio::task::spawn_blocking(move || cache.purge_here(&scope)).await.unwrap_or_default();
+        let is_told = match &self.commons {
+            Some(commons) => Some(commons.purge(what).await),
+            None => None,
+        };
+        Purged { is_told, ..purged }
     }
 
-    fn purge_many(&self, scope: &Scope) -> Purged {
+    /// The same without a word to others; it blocks the thread.
+    fn purge_here(&self, scope: &Scope) -> Purged {
         self.epochs.purge(scope.clone());
         self.doom(|key| scope.holds(key.as_bytes()));
         let removal = self.disk.as_ref().map(|disk| disk.purge(scope.clone()));
@@ -215,7 +270,7 @@ impl Cache {
             held.note_change(&key);
             memory += self.memory.remove(&key).map_or(0, |entry| entry.variants.len() as u64);
         }
-        Purged { memory, disk: removal.map_or(0, disk::Removal::wait) }
+        Purged { memory, disk: removal.map_or(0, disk::Removal::wait), is_told: None }
     }
 
     /// How full it is.
@@ -226,6 +281,7 @@ impl Cache {
             memory_targets: self.memory.targets(),
             memory_evictions: self.memory.evictions(),
             disk: self.disk.as_ref().map(Disk::usage),
+            commons: self.commons.as_ref().map(|commons| commons.usage()),
         }
     }
 
@@ -287,7 +343,11 @@ impl Cache {
         held.note_change(key);
         let known = self.memory.peek(key);
         let is_whole = known.as_ref().map_or_else(|| !self.may_be_on_disk(key), |known| known.is_whole);
-        let (entry, mut gone) = known.unwrap_or_default().with(&new, replaces);
+        let known = known.unwrap_or_default();
+        if let Some(commons) = &self.commons {
+            commons.offer(key, &new, slots_of(&known, replaces));
+        }
+        let (entry, mut gone) = known.with(&new, replaces);
         gone.extend(replaces.iter().filter(|id| !gone.contains(id)).copied().collect::<Vec<_>>());
         let is_on_disk = self.disk.as_ref().is_some_and(|disk| disk.put(key, &new, gone));
         let is_in_memory = self.keep(key, Entry { is_whole, ..entry }, Some(&new));
@@ -305,7 +365,12 @@ impl Cache {
         if let Some(disk) = self.disk.as_ref().filter(|_| is_on_disk) {
             disk.set_head(key, id, Arc::new(stored.clone()));
         }
-        let freshened = self.memory.peek(key).and_then(|known| known.freshened(id, stored));
+        let known = self.memory.peek(key);
+        let freshened = known.as_ref().and_then(|known| known.freshened(id, stored));
+        if let (Some(commons), Some(known), Some(freshened)) = (&self.commons, &known, &freshened) {
+            let renewed = freshened.variants.iter().find(|variant| variant.id == id);
+            renewed.into_iter().for_each(|renewed| commons.offer(key, renewed, slots_of(known, &[id])));
+        }
         freshened.map_or(is_on_disk, |entry| self.keep(key, entry, None))
     }
 
@@ -315,6 +380,9 @@ impl Cache {
         held.note_change(key);
         self.disk.iter().for_each(|disk| disk.remove(key, ids.to_vec()));
         if let Some(known) = self.memory.peek(key) {
+            if let Some(commons) = &self.commons {
+                commons.drop_these(key, slots_of(&known, ids));
+            }
             self.memory.set(key, known.without(ids));
         }
     }
@@ -333,6 +401,9 @@ impl Cache {
             let removal = self.disk.as_ref().and_then(|disk| disk.forget(key));
             (if is_current { begun } else { since }, removal)
         };
+        if let Some(commons) = &self.commons {
+            commons.make_target_untrue(key).await;
+        }
         if let Some(removal) = removal {
             // It is given up only with the runtime.
             let _ = tokio::task::spawn_blocking(|| removal.wait()).await;
@@ -340,8 +411,14 @@ impl Cache {
         own
     }
 
-    /// Throws all answers for a key away without waiting until that is on a disk.
+    /// Throws all answers for a key away without waiting until that is on a disk, or known to others.
     pub(crate) fn invalidate_soon(&self, key: &Key) {
+        self.untrue_here(key);
+        self.commons.iter().for_each(|commons| commons.make_target_untrue_soon(key));
+    }
+
+    /// The same without a word to others, for whom it is for another instance to tell them.
+    fn untrue_here(&self, key: &Key) {
         let mut held = self.epochs.hold(key);
         held.invalidate(key);
         held.note_change(key);
@@ -392,4 +469,10 @@ impl Cache {
         self.forget(key, &[id]);
         lost
     }
+}
+
+/// By which others know those of these answers that have these ids.
+fn slots_of(entry: &Entry, ids: &[u64]) -> Vec<Slot> {
+    let those = entry.variants.iter().filter(|variant| ids.contains(&variant.id));
+    those.map(|variant| Slot::of(&variant.stored)).collect()
 }

@@ -278,6 +278,7 @@ impl Upstream {
                 let account =
                     credential.as_ref().map_or_else(String::new, |credential| format!(" {}", credential.place()));
                 let place = Place::new(&target.to_string(), &format!("{mount}{account}"));
+                store.join(&name, place, &target.to_string(), &policy);
                 Some(Caches::new(store, policy, place, clock))
             }
             _ => None,

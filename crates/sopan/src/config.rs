@@ -43,6 +43,7 @@ pub(crate) use route::Route;
 pub(crate) use schema::schema;
 pub(crate) use serve::{Client, ClientBy, Clients, Loaded, Serve, Served, Store, load, serve, settled};
 pub(crate) use setting::{Kind, Rank, Section, Setting};
+pub(crate) use shared::Commons;
 pub(crate) use table::{GROUPS, settings};
 pub(crate) use traces::Traces;
 pub(crate) use watch::{AdminPort, Watch, watch};

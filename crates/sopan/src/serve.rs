@@ -36,7 +36,9 @@ use sopan_engine::clock::Clock;
 use sopan_engine::exchange::Nowhere;
 use sopan_engine::jitter::Jitter;
 use sopan_engine::shared::{Shared, SharedSettings};
-use sopan_engine::{Cache, CacheSettings, DiskSettings, DiskUsage, Settings, StateFile, Surroundings, Upstream};
+use sopan_engine::{
+    Cache, CacheSettings, CommonsSettings, DiskSettings, DiskUsage, Settings, StateFile, Surroundings, Upstream,
+};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
@@ -178,6 +180,9 @@ async fn serve(
         // Here and not on a worker, whose connections would keep it waiting.
         tokio::spawn(Arc::clone(shared).serve());
     }
+    if let Some(cache) = &cache {
+        tokio::spawn(cache.keep_in_common());
+    }
     let drain = Arc::<Drain>::default();
     let address = listener.local_addr()?;
     tell(&settings, address, found, &upstreams);
@@ -267,7 +272,10 @@ fn open_cache(settings: &config::Serve) -> anyhow::Result<Option<Arc<Cache>>> {
     }
     let config::Store { memory_bytes, disk } = settings.store.clone();
     let disk = disk.map(|(directory, bytes_max)| DiskSettings { directory, bytes_max });
-    Ok(Some(Cache::open(&CacheSettings { memory_bytes, disk })?))
+    let commons = settings.commons.clone().map(|config::Commons { redis, prefix, entry_bytes_max }| {
+        CommonsSettings::redis(redis, &prefix, entry_bytes_max)
+    });
+    Ok(Some(Cache::open_in_common(&CacheSettings { memory_bytes, disk }, commons.transpose()?)?))
 }
 
 /// What is shared with other instances, if anything is.
@@ -336,7 +344,8 @@ fn tell(settings: &config::Serve, listening: SocketAddr, found: Option<DiskUsage
         let (url, kind) = (redis.url.to_string(), redis.url.kind());
         let instances = going_alone.instances;
         let of = instances.map_or_else(String::new, |instances| format!(", up to {instances} of them"));
-        tracing::info!(redis = url, kind, prefix, instances, "instances share their limits through {url}{of}");
+        let also = if settings.commons.is_some() { " and stored answers" } else { "" };
+        tracing::info!(redis = url, kind, prefix, instances, "instances share their limits{also} through {url}{of}");
     }
     if let Some(config::Traces { to, .. }) = &settings.traces {
         let to = format!("{}{}", to.target, to.path);

@@ -19,6 +19,12 @@ use crate::policy::{CachePolicy, PathTreatment, Revalidate};
 /// is nobody knows.
 const CLOCK_STEP_MAX: Duration = Duration::from_secs(1);
 
+/// How much longer than it is fresh an answer is worth keeping in any case, and no longer than which, as long as that is as
+/// long as it was fresh. An answer that changes each minute is hardly of use an hour later.
+const AFTERLIFE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
+/// Nothing is kept for others beyond this.
+const KEPT_MAX: Duration = Duration::from_secs(86_400);
+
 /// How old an answer is, against how old it may become.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
@@ -56,6 +62,16 @@ impl Standing {
 
     pub(super) fn left(&self) -> Duration {
         self.lifetime.saturating_sub(self.age)
+    }
+
+    /// See [`Stored::useful_for`].
+    pub(super) fn useful_for(&self, policy: &CachePolicy, directives: &ResponseDirectives) -> Duration {
+        let said =
+            [directives.stale_while_revalidate, directives.stale_if_error].into_iter().flatten().map(seconds).max();
+        let windows = said.unwrap_or_default().max(policy.stale_if_error).min(policy.stale_max);
+        let after = self.lifetime.clamp(AFTERLIFE.0, AFTERLIFE.1).max(windows);
+        let until = self.lifetime.saturating_add(after);
+        until.saturating_sub(self.age).min(KEPT_MAX)
     }
 
     /// How long ago it ceased to be fresh, if that is known.

@@ -4,7 +4,7 @@
 //! [`lookup`](super::lookup()).
 
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, Method, StatusCode};
 
@@ -13,8 +13,7 @@ use super::freshness::Freshness;
 use super::keep::is_not_forbidden;
 use super::marks::Marks;
 use super::range::Part;
-use super::standing::Standing;
-use super::standing::is_about_all;
+use super::standing::{Standing, asks_each_time, is_about_all};
 use super::vary::Selecting;
 use crate::headers::{Shown, redact_url};
 use crate::policy::{CachePolicy, PathTreatment};
@@ -211,8 +210,49 @@ impl Stored {
         is_forbidden || is_of_nobody
     }
 
+    /// Whether it is ever given without asking the upstream about it first.
+    pub fn is_used_unasked(&self) -> bool {
+        !asks_each_time(&self.directives) && !self.freshness.lifetime.is_zero()
+    }
+
+    /// For how long it is worth keeping for others, from now on: while it is fresh, and as long after that as it may be used
+    /// then by what it says itself or the settings have it; and, to be asked about, or to stand in while the upstream is out of
+    /// reach, as long again as it was fresh, a minute at least and an hour at most. In all at most a day.
+    pub fn useful_for(&self, policy: &CachePolicy, now: SystemTime) -> Duration {
+        Standing::of(self, now).useful_for(policy, &self.directives)
+    }
+
     /// Whether a request with a secret of another owner, or none, may be given it.
     pub fn is_for_owner(&self, asked: &Asked<'_>) -> bool {
         self.owner.is_none() || self.owner == asked.owner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{at, stored};
+    use super::*;
+
+    #[test]
+    fn an_answer_is_kept_for_others_while_it_is_of_use() {
+        let (minute, hour, day) = (60, 3600, 86_400);
+        let policy = CachePolicy::default();
+        let lenient = CachePolicy { stale_if_error: Duration::from_secs(2 * hour), ..CachePolicy::default() };
+        for (policy, line, age, expected) in [
+            (&policy, "200 | cache-control: max-age=300", 0, 600),
+            (&policy, "200 | cache-control: max-age=300", 200, 400),
+            (&policy, "200 | cache-control: max-age=300", 600, 0),
+            (&policy, "200 | cache-control: max-age=300", 10_000, 0),
+            (&policy, "200 | cache-control: max-age=5", 0, 5 + minute),
+            (&policy, "200 | cache-control: no-cache | etag: \"a\"", 0, minute),
+            (&policy, "200 | cache-control: max-age=7200", 0, 3 * hour),
+            (&policy, "200 | cache-control: max-age=31536000", 0, day),
+            (&policy, "200 | cache-control: max-age=300, stale-if-error=3600", 0, 300 + hour),
+            (&policy, "200 | cache-control: max-age=300, stale-while-revalidate=9999999", 0, day),
+            (&lenient, "200 | cache-control: max-age=300", 0, 300 + 2 * hour),
+        ] {
+            let stored = stored(policy, 0.0, "GET", line);
+            assert_eq!(stored.useful_for(policy, at(age as f64)).as_secs(), expected, "{line} after {age}");
+        }
     }
 }

@@ -4,11 +4,12 @@
 //! in `sopan_core::cache`; here it is done. A fresh hit is answered on the spot, without a task, a wait or a token
 //! ([`Exchange::answer_from_store`]). All else has a [`Caching`] from then on. The head is changed on its way to the upstream,
 //! and made again what the client sent when there is an answer to be held against it, by `own`. Who waits for an equal request
-//! is in `together`. How an answer is made of what is stored is in `reuse`, and when that is given for want of another in
+//! is in `together`, what other instances have, and who waits for those, in `common`. How an answer is made of what is stored is in `reuse`, and when that is given for want of another in
 //! `standby`; what becomes of the upstream's answer in `settle`, of the rest of a part in `join`, of what an unsafe request
 //! makes untrue in `untrue`. Asking while the client has its answer already is in `background`.
 
 pub(crate) mod background;
+mod common;
 mod join;
 mod own;
 mod reuse;
@@ -40,7 +41,7 @@ use super::{Answer, Exchange};
 use crate::body::Body;
 use crate::coalesce::Leader;
 use crate::event::{Cached, Observed};
-use crate::store::{self, Entry, Epoch, Key, Sought};
+use crate::store::{self, CommonLead, Entry, Epoch, Key, Sought};
 use join::is_joined;
 use own::Own;
 pub(super) use settle::Unsettled;
@@ -70,8 +71,9 @@ pub(super) struct Caching {
     is_in_doubt: bool,
     /// By what others were chosen that it has waited for in vain, and what it has there itself.
     told_apart: Option<Box<Selecting>>,
-    /// Others wait for its answer.
+    /// Others wait for its answer, here, and at other instances.
     leader: Option<Leader<Key, Seat>>,
+    lead: Option<Box<CommonLead>>,
     /// Whether it waited for the answer of another.
     has_followed: bool,
 }
@@ -94,6 +96,7 @@ impl Caching {
             is_in_doubt: false,
             told_apart: None,
             leader: None,
+            lead: None,
             has_followed: false,
         }
     }

@@ -92,7 +92,7 @@ impl Variant {
 
     /// Whether a newer one answers all the requests that this one answers, so that it is enough. A part does not answer those
     /// for another part, and not those for the whole.
-    fn is_covered_by(&self, newer: &Stored) -> bool {
+    pub(super) fn is_covered_by(&self, newer: &Stored) -> bool {
         let Stored { host, owner, selecting, extent, .. } = &self.stored;
         let has_all = match (&newer.extent, extent) {
             (Extent::Whole(_), _) => true,

@@ -5,6 +5,7 @@
 //! same behind another path, so where an upstream leads ([`Place`]) is part of the key as well. The hash is made once and
 //! keyed by chance, since clients choose targets.
 
+use std::borrow::Cow;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hash, Hasher};
@@ -21,7 +22,9 @@ const SEPARATOR: u8 = 0;
 /// Where the targets of an upstream lead: a digest of its URL and of what is taken off before that, the same in every
 /// process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place([u8; 8]);
+pub(crate) struct Place([u8; PLACE_BYTES]);
+
+const PLACE_BYTES: usize = 8;
 
 impl Place {
     pub(crate) fn new(url: &str, mount: &str) -> Self {
@@ -124,6 +127,19 @@ impl Key {
 
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Whether it is one of the upstream with this name, which leads there.
+    pub(super) fn belongs_to(&self, upstream: &str, Place(place): Place) -> bool {
+        let name = self.bytes.strip_prefix(upstream.as_bytes());
+        name.is_some_and(|rest| rest.first() == Some(&SEPARATOR)) && self.bytes.ends_with(&place)
+    }
+
+    /// The target as clients send it.
+    pub(super) fn target(&self) -> Cow<'_, str> {
+        let beyond_name = self.bytes.iter().position(|byte| *byte == SEPARATOR).map_or(0, |at| at + 1);
+        let end = self.bytes.len().saturating_sub(PLACE_BYTES + 1).max(beyond_name);
+        String::from_utf8_lossy(&self.bytes[beyond_name..end])
     }
 
     /// The same for equal keys in one process, and in no other.

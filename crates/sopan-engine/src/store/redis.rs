@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 use sopan_core::policy::show_duration;
 use sopan_core::time::Instant;
 use tokio::sync::Notify;
@@ -107,7 +107,7 @@ impl Script {
         Self { code, hash: redis::Script::new(code).get_hash().to_owned() }
     }
 
-    fn command(&self, how: &str, which: &str, keys: &[String], args: &[String]) -> Cmd {
+    fn command(&self, how: &str, which: &str, keys: &[String], args: &[impl ToRedisArgs]) -> Cmd {
         let mut command = Cmd::new();
         command.arg(how).arg(which).arg(keys.len()).arg(keys).arg(args);
         command
@@ -173,7 +173,12 @@ impl Redis {
     }
 
     /// Runs a script; where the server does not know it, it is told.
-    pub(crate) async fn run(&self, script: &Script, keys: &[String], args: &[String]) -> Result<Value, Fault> {
+    pub(crate) async fn run<A: ToRedisArgs + Sync>(
+        &self,
+        script: &Script,
+        keys: &[String],
+        args: &[A],
+    ) -> Result<Value, Fault> {
         self.within(async |line| match line.send(&script.command("EVALSHA", &script.hash, keys, args)).await {
             // It was started anew, or told to forget. Nothing was run.
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
@@ -191,6 +196,16 @@ impl Redis {
 
     /// Listens to a channel until that is lost, and says why. `hear` is told each message, and must not wait.
     pub(crate) async fn listen(&self, channel: &str, hear: impl Fn(&[u8]) + Send + Sync + 'static) -> Fault {
+        self.listen_from(channel, || {}, hear).await
+    }
+
+    /// The same; `begun` is told when nothing is missed any more.
+    pub(crate) async fn listen_from(
+        &self,
+        channel: &str,
+        begun: impl FnOnce() + Send,
+        hear: impl Fn(&[u8]) + Send + Sync + 'static,
+    ) -> Fault {
         let lost = Arc::new(Notify::new());
         let ring = Arc::clone(&lost);
         let push = move |push: redis::PushInfo| {
@@ -215,6 +230,7 @@ impl Redis {
             Ok(Err(error)) => return self.fault(&error),
             Err(_) => return Fault::Slow(CONNECT_MAX),
         };
+        begun();
         loop {
             tokio::select! {
                 () = lost.notified() => return Fault::Unreachable("the connection was closed".to_owned()),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use sopan_core::cache::Stored;
 
 use super::disk::Spilling;
-use super::{Cache, Entry, Epoch, Key};
+use super::{Cache, Entry, Epoch, Key, Slot, slots_of};
 use crate::exchange::flow::Spill;
 
 /// An answer that is being written to the disk.
@@ -55,7 +55,14 @@ impl Spill for SpilledAnswer {
             return;
         }
         held.note_change(&key);
-        if let Some(known) = cache.memory.peek(&key) {
+        let known = cache.memory.peek(&key);
+        if let Some(commons) = &cache.commons {
+            // It is too large for the others, and what they have is not what it was.
+            let mut slots = known.as_ref().map_or_else(Vec::new, |known| slots_of(known, &replaces));
+            slots.push(Slot::of(&stored));
+            commons.drop_these(&key, slots);
+        }
+        if let Some(known) = known {
             let (kept, gone) = known.beside(&stored, &replaces);
             replaces.extend(gone);
             cache.memory.set(&key, Entry::of(kept, false));

@@ -189,7 +189,7 @@ fn a_purge_takes_what_it_names_and_what_is_on_its_way() {
         let before = cache.epoch();
         let purged = wait(cache.purge(what));
         assert_eq!(left(), expected, "{what:?}");
-        assert_eq!(purged, Purged { memory: (targets.len() - expected.len()) as u64, disk: 0 });
+        assert_eq!(purged, Purged { memory: (targets.len() - expected.len()) as u64, disk: 0, is_told: None });
         for target in targets {
             let body = Body::Memory(Bytes::new());
             let is_stored = cache.put(&shop(target), stored("a", 2, 0), body, &[], before);

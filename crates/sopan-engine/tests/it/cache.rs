@@ -8,6 +8,7 @@ mod ages;
 mod better;
 mod bodies;
 mod chosen;
+mod common;
 mod confirmed;
 mod files;
 mod kept;
@@ -23,6 +24,7 @@ mod writes;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderValue, Request};
 use parking_lot::Mutex;
@@ -35,8 +37,9 @@ use sopan_fake::script;
 use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 
+use crate::support::commons::Link;
 use crate::support::lines;
-use crate::support::{Bench, Got, s, settled};
+use crate::support::{Bench, Got, s, settled, wall};
 
 /// The second; what a client asks; what the upstream answers; what the client gets.
 ///
@@ -83,6 +86,14 @@ impl Stage {
         let script = move |request: &script::Request| answering.lock().answer(request);
         let line = move |_| if dialled.lock().is_down { lines::Line::Refused } else { lines::Line::Open };
         Self { bench: Bench::storing(size, line, script, change), plan }
+    }
+
+    /// One of several instances that have their answers in common by this link, with a calendar that is so far ahead.
+    fn in_common(link: Arc<Link>, instance: u64, ahead: Duration, change: impl FnOnce(&mut Settings)) -> Self {
+        let plan = Arc::<Mutex<Plan>>::default();
+        let answering = Arc::clone(&plan);
+        let script = move |request: &script::Request| answering.lock().answer(request);
+        Self { bench: Bench::in_common(link, instance, wall() + ahead, script, change), plan }
     }
 
     /// Plays these lines; nothing is left over then.

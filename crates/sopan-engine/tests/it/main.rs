@@ -7,6 +7,7 @@ mod breaker;
 mod cache;
 mod cancel;
 mod client;
+mod commons;
 mod credential;
 mod doubt;
 mod fairness;

@@ -4,10 +4,12 @@
 //! 2 s without jitter, 30 s in all, no limits, no breaker. [`Bench::get`] and its kin call the engine as a program does;
 //! [`Bench::door`] puts an HTTP server in front of it, for what only a client on a wire can do.
 
+pub(crate) mod commons;
 pub(crate) mod door;
 pub(crate) mod http2;
 pub(crate) mod lines;
 pub(crate) mod log;
+pub(crate) mod redis;
 pub(crate) mod store;
 
 use std::fmt;
@@ -31,7 +33,9 @@ use sopan_engine::exchange::{self, Answer, End, Hop, Inbound};
 use sopan_engine::jitter::Jitter;
 use sopan_engine::refusal::Refusal;
 use sopan_engine::shared::Shared;
-use sopan_engine::{Cache, CacheSettings, Dial, Settings, StateHandle, Surroundings, Target, Upstream};
+use sopan_engine::{
+    Cache, CacheSettings, CommonsSettings, Dial, Settings, StateHandle, Surroundings, Target, Upstream,
+};
 use sopan_fake::script;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -103,6 +107,20 @@ impl Bench {
         Self::start(upstream, lines, Around { size: size.clone(), ..Around::default() }, change)
     }
 
+    /// One that has its answers in common with others, by this link and with this calendar.
+    pub(crate) fn in_common(
+        link: Arc<commons::Link>,
+        instance: u64,
+        wall: SystemTime,
+        script: impl Fn(&script::Request) -> script::Answer + Send + Sync + 'static,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let upstream = Arc::new(script::Upstream::in_process(script));
+        let lines = Arc::new(Lines::new(Arc::clone(&upstream), |_| Line::Open));
+        let commons = CommonsSettings { clock: Clock::paused(wall), ..CommonsSettings::new(link, instance) };
+        Self::start(upstream, lines, Around { commons: Some(commons), wall: Some(wall), ..Around::default() }, change)
+    }
+
     /// One whose connections are made in another way; its scripted upstream is never asked.
     fn dialling(dial: Option<Arc<dyn Dial>>, change: impl FnOnce(&mut Settings)) -> Self {
         let upstream = Arc::new(script::Upstream::in_process(|_| script::Answer::nothing().close()));
@@ -149,10 +167,10 @@ impl Bench {
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         log::ask_each_time();
-        let Around { dial, state, size, sampler, shared } = around;
-        let (seen, cache) = (Arc::<Seen>::default(), Cache::open(&size).unwrap());
+        let Around { dial, state, size, sampler, commons, wall: shown, shared } = around;
+        let (seen, cache) = (Arc::<Seen>::default(), Cache::open_in_common(&size, commons).unwrap());
         let around = Surroundings {
-            clock: Clock::paused(wall()),
+            clock: Clock::paused(shown.unwrap_or_else(wall)),
             jitter: Jitter::seeded(1),
             observer: Arc::clone(&seen) as _,
             dial: Some(dial.unwrap_or_else(|| Arc::clone(&lines) as _)),
@@ -166,6 +184,7 @@ impl Bench {
         change(&mut settings);
         let (engine, background) = Upstream::start(settings, around).unwrap();
         tokio::spawn(background);
+        tokio::spawn(cache.keep_in_common());
         Self { engine, upstream, lines, seen, cache, begun: now() }
     }
 
@@ -260,6 +279,8 @@ struct Around {
     state: Option<StateHandle>,
     size: CacheSettings,
     sampler: Option<Sampler>,
+    commons: Option<CommonsSettings>,
+    wall: Option<SystemTime>,
     shared: Option<Arc<Shared>>,
 }
 

@@ -141,7 +141,11 @@ async fn purge(State(scene): There, Extension(peer): Extension<Peer>, sent: Sent
 }
 
 fn purged(purged: sopan_engine::Purged) -> serde_json::Value {
-    json!({"purged": {"memory": purged.memory, "disk": purged.disk}})
+    let mut told = json!({"purged": {"memory": purged.memory, "disk": purged.disk}});
+    if let Some(is_told) = purged.is_told {
+        told["others_told"] = is_told.into();
+    }
+    told
 }
 
 /// A span as it is written in settings, or a number of seconds.

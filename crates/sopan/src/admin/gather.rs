@@ -19,8 +19,8 @@ use super::metrics::Totals;
 use super::past::Load;
 use super::recent::Ended;
 use super::state::{
-    Breaker, BreakerState, CLIENTS_MAX, Cached, Client, Connections, Disk, Exchange, HeldBy, Hold, Limit, LimitKind,
-    Memory, Places, Queue, RetryBudget, Shared, SharedMode, State, Store, Upstream,
+    Breaker, BreakerState, CLIENTS_MAX, Cached, Client, Connections, Disk, Exchange, HeldBy, Hold, InCommon, Limit,
+    LimitKind, Memory, Places, Queue, RetryBudget, Shared, SharedMode, State, Store, Upstream,
 };
 use super::{Behind, Scene};
 use crate::log::{self, Stamp};
@@ -231,6 +231,12 @@ fn store(usage: Usage) -> Store {
     Store {
         memory: Memory { bytes: usage.memory_bytes, bytes_max: usage.memory_bytes_max, targets: usage.memory_targets },
         disk: usage.disk.map(|disk| Disk { bytes: disk.bytes, bytes_max: disk.bytes_max, answers: disk.answers }),
+        shared: usage.commons.map(|of| InCommon {
+            in_step: of.is_in_step,
+            found: of.found,
+            missed: of.missed,
+            stored: of.stored,
+        }),
     }
 }
 

@@ -86,6 +86,8 @@ pub(crate) struct Store {
     pub(crate) memory: Memory,
     /// None where answers are stored in memory only.
     pub(crate) disk: Option<Disk>,
+    /// None where they are not shared with other instances.
+    pub(crate) shared: Option<InCommon>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -101,6 +103,19 @@ pub(crate) struct Disk {
     pub(crate) bytes: u64,
     pub(crate) bytes_max: u64,
     pub(crate) answers: u64,
+}
+
+/// What answers that are shared with other instances have come to since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct InCommon {
+    /// Whether they are now: all that is made untrue is heard of.
+    pub(crate) in_step: bool,
+    /// Times that something was found there that was not at hand.
+    pub(crate) found: u64,
+    /// Times that nothing was.
+    pub(crate) missed: u64,
+    /// Answers that were stored there.
+    pub(crate) stored: u64,
 }
 
 /// One upstream.

@@ -87,7 +87,9 @@ pub(crate) fn example() -> String {
 }
 
 fn of(section: Section, indent: usize, file: &mut String) {
-    let is_section = |setting: &Setting| Section::INNER.iter().any(|section| section.key() == Some(setting.key));
+    let is_section = |setting: &Setting| {
+        section == Section::Upstream && Section::INNER.iter().any(|section| section.key() == Some(setting.key))
+    };
     for setting in table::settings().filter(|setting| setting.section == section && setting.in_file) {
         if is_section(setting) {
             continue;

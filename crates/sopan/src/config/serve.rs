@@ -24,6 +24,7 @@ use super::read::show_size;
 use super::resolve::{Resolved, Taken, is_of_upstream};
 use super::route::Route;
 use super::setting::{Section, Setting};
+use super::shared::Commons;
 use super::traces::Traces;
 use crate::admin::Token;
 
@@ -58,6 +59,8 @@ pub(crate) struct Serve {
     pub(crate) store: Store,
     /// What is shared with other instances, if anything is.
     pub(crate) shared: Option<SharedSettings>,
+    /// How stored answers are shared with them, if they are.
+    pub(crate) commons: Option<Commons>,
     /// Which exchanges are told of in traces, if any are.
     pub(crate) traces: Option<Traces>,
     /// Whether every exchange is logged.
@@ -314,6 +317,7 @@ fn made(
             memory_bytes: program.cache_size,
             disk: program.cache_dir.map(|directory| (directory, program.cache_disk_size)),
         },
+        commons: program.shared.commons(),
         shared: program.shared.made(),
         traces: program.traces.made(),
         access_log: program.access_log,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::read::size;
 use sopan_engine::shared::{GoingAlone, OnStoreFailure, RedisSettings, RedisUrl, SharedSettings};
 
 /// The same on its way to being asked for.
@@ -15,6 +16,16 @@ pub(crate) struct SharedDraft {
     pub(super) instances: Option<u32>,
     pub(super) grace: Duration,
     pub(super) on_store_failure: OnStoreFailure,
+    pub(super) cache: bool,
+    pub(super) cache_entry_max: u64,
+}
+
+/// How stored answers are shared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Commons {
+    pub(crate) redis: RedisSettings,
+    pub(crate) prefix: String,
+    pub(crate) entry_bytes_max: u64,
 }
 
 pub(crate) const ON_STORE_FAILURE: [(&str, OnStoreFailure); 3] =
@@ -31,11 +42,20 @@ impl SharedDraft {
             instances: None,
             grace: Duration::ZERO,
             on_store_failure: OnStoreFailure::Share,
+            cache: false,
+            cache_entry_max: 0,
         }
     }
 
+    /// How stored answers are shared, if they are.
+    pub(super) fn commons(&self) -> Option<Commons> {
+        let redis = RedisSettings { url: self.url.clone()?, ca_file: self.ca_file.clone(), timeout: self.timeout };
+        let (prefix, entry_bytes_max) = (self.prefix.clone(), self.cache_entry_max);
+        self.cache.then_some(Commons { redis, prefix, entry_bytes_max })
+    }
+
     pub(super) fn made(self) -> Option<SharedSettings> {
-        let Self { url, ca_file, prefix, timeout, instances, grace, on_store_failure } = self;
+        let Self { url, ca_file, prefix, timeout, instances, grace, on_store_failure, .. } = self;
         let redis = RedisSettings { url: url?, ca_file, timeout };
         Some(SharedSettings { redis, prefix, going_alone: GoingAlone { instances, grace, on_store_failure } })
     }
@@ -51,6 +71,15 @@ pub(super) fn prefix(text: &str) -> Result<String, String> {
         ));
     }
     Ok(text.to_owned())
+}
+
+/// The size of an answer that can be fetched in a moment.
+pub(super) fn answer_size(text: &str) -> Result<u64, String> {
+    const ALLOWED: std::ops::RangeInclusive<u64> = 1 << 10..=16 << 20;
+    match size(text)? {
+        bytes if ALLOWED.contains(&bytes) => Ok(bytes),
+        _ => Err(format!("`{text}` is not allowed; write 1KiB to 16MiB")),
+    }
 }
 
 /// A duration within bounds.

@@ -60,6 +60,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         store: config::Store { memory_bytes: 1 << 20, disk: None },
         traces: None,
         shared: None,
+        commons: None,
         access_log: false,
         log: Format::Text,
         warnings: Vec::new(),

@@ -3,6 +3,7 @@
 mod admin;
 mod cache;
 mod clients;
+mod common;
 mod conformance;
 mod credential;
 mod dashboard;

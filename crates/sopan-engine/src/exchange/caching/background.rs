@@ -73,6 +73,12 @@ async fn ask(upstream: &Arc<Upstream>, inbound: Inbound, caching: Box<Caching>) 
     let mut exchange = Exchange::new(upstream, inbound, None);
     exchange.caching = Some(caching);
     exchange.story.is_of_nobody();
+    if Box::pin(exchange.is_done_in_common()).await {
+        if let Some(leader) = exchange.caching.as_mut().and_then(|caching| caching.leader.take()) {
+            leader.stored();
+        }
+        return;
+    }
     let mut body = Box::pin(exchange.run()).await.response.into_body();
     while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {}
 }

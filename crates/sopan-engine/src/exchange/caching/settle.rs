@@ -303,13 +303,14 @@ impl Caching {
 
     /// How a body that comes is kept, and put into the store when it is whole.
     fn keep(
-        &self,
+        &mut self,
         cache: &Caches,
         stored: &Arc<Stored>,
         replaces: Vec<u64>,
         landing: Option<Landing<Key, Seat>>,
     ) -> Keep {
         let (store, key, stored, epoch) = (Arc::clone(&cache.store), self.key.clone(), Arc::clone(stored), self.epoch);
+        let lead = self.lead.take();
         let spill = store.spill(&key, Stored::clone(&stored), &replaces, epoch);
         let done = move |whole: Whole| {
             let body = match whole {
@@ -322,7 +323,7 @@ impl Caching {
             }
             // One that is out of date is refused by its epoch.
             store.put(&key, stored, Body::Memory(body), &replaces, epoch);
-            drop(landing);
+            drop((landing, lead));
         };
         Keep {
             entry_bytes_max: cache.policy.entry_bytes_max,

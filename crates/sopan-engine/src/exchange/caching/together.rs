@@ -52,7 +52,9 @@ impl Exchange<'_> {
             self.with_asked(caching, |asked| cache.flights.is_alone(&caching.key, asked, caching.told_apart(), sent))
         };
         let goes_by_itself = self.upstream.observe || !sent.is_sharable || is_alone();
-        caching.leader.is_none() && (cache.store.may_be_on_disk(&caching.key) || !goes_by_itself)
+        let is_elsewhere =
+            || cache.store.may_be_on_disk(&caching.key) || !sent.is_sharable && self.may_be_in_common(caching);
+        caching.leader.is_none() && (!goes_by_itself || is_elsewhere())
     }
 
     /// What has to be done before the request goes to the upstream: what is on file is looked at, and an equal request that is
@@ -70,11 +72,16 @@ impl Exchange<'_> {
             return Some(answer);
         }
         if self.caching.as_ref().is_some_and(|caching| caching.sent.is_none()) {
+            if let Some(answer) = self.look_in_common(false).await {
+                return Some(answer);
+            }
             return Some(self.refuse(Refusal::OnlyIfCached));
         }
         for _ in 0..LOOKS_MAX {
             let caching = self.caching.as_ref()?;
-            let sent = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe)?;
+            let Some(sent) = caching.sent.as_ref().filter(|sent| sent.is_sharable && !upstream.observe) else {
+                return self.look_in_common(false).await;
+            };
             let told_apart = caching.told_apart();
             let joined =
                 self.with_asked(caching, |asked| cache.flights.join(caching.key.clone(), asked, told_apart, sent));
@@ -120,6 +127,10 @@ impl Exchange<'_> {
                 Led::Lead(leader) => {
                     // The one before may have stored its answer after this one has looked.
                     if let Some(answer) = self.look_again().await {
+                        leader.stored();
+                        return Some(answer);
+                    }
+                    if let Some(answer) = self.look_in_common(true).await {
                         leader.stored();
                         return Some(answer);
                     }

@@ -37,9 +37,11 @@ impl Resolved {
                        if the server speaks TLS";
             problems.push(Problem::warning(place.clone(), name.clone(), why));
         }
-        let has_limits = |treatment: &Treatment| !treatment.settings.lane.limits.is_empty();
-        if !served.iter().any(|(.., treatment)| has_limits(treatment)) {
-            let why = "no upstream has limits, so there is nothing to share; write limits, or leave Redis away";
+        let has_something =
+            |treatment: &Treatment| !treatment.settings.lane.limits.is_empty() || treatment.cache.on && shared.cache;
+        if !served.iter().any(|(.., treatment)| has_something(treatment)) {
+            let why =
+                "no upstream has limits or a cache, so there is nothing to share; write limits, or leave Redis away";
             problems.push(Problem::warning(place.clone(), name.clone(), why));
         }
         for (upstream, at, _) in served.iter().filter(|(.., treatment)| treatment.settings.observe) {

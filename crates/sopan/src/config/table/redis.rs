@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{ROW, set};
-use crate::config::read::{file, one_of, whole};
+use crate::config::read::{file, one_of, switch, whole};
 use crate::config::setting::{Group, Kind, Put, Section, Setting};
-use crate::config::shared::{ON_STORE_FAILURE, prefix, within};
+use crate::config::shared::{ON_STORE_FAILURE, answer_size, prefix, within};
 
 const REDIS: Setting = Setting { section: Section::Redis, ..ROW };
 
@@ -95,6 +95,28 @@ pub(super) const GROUP: Group = Group {
                    the others and take the whole limit",
             why: "the limit is kept, and no request fails because of Redis",
             put: Put::Program(|p, text| set(&mut p.shared.on_store_failure, one_of(ON_STORE_FAILURE)(text))),
+            ..REDIS
+        },
+        Setting {
+            key: "cache",
+            flag: None,
+            kind: Kind::Switch,
+            default: Some("on"),
+            help: "Whether stored answers are shared, too: what one instance has stored is given by all, and what is made untrue \
+                   at one is dropped by all\n\n\
+                   Whoever may write to that Redis can change what is answered. Upstreams whose `cache` is off take no part.",
+            why: "an answer that another instance has is one request less",
+            put: Put::Program(|p, text| set(&mut p.shared.cache, switch(text))),
+            ..REDIS
+        },
+        Setting {
+            key: "cache_entry_max",
+            flag: None,
+            kind: Kind::Size,
+            default: Some("1MiB"),
+            help: "The largest body of a stored answer that is shared\n\n1KiB to 16MiB.",
+            why: "what is larger takes too long to be fetched within `timeout`",
+            put: Put::Program(|p, text| set(&mut p.shared.cache_entry_max, answer_size(text))),
             ..REDIS
         },
     ],

@@ -34,6 +34,7 @@ fn everything() -> Vec<Family> {
         "upstreams:\n  shop: {{ url: 'http://127.0.0.1:1', route: /shop, limits: [10/s burst 20, 5000 per 1h] }}\n  \
            mail: {{ url: 'http://127.0.0.1:1', observe: on }}\n\
          clients: {{ etl: {{ key_sha256: {} }} }}\n\
+         redis: {{ url: 'redis://127.0.0.1:1' }}\n\
          cache_dir: {}\n",
         "00".repeat(32),
         directory.path().display()

@@ -1,0 +1,21 @@
+-- How far have the purges of an upstream come?
+--
+-- KEYS: what is known of them. ARGV: the number that the instance knows, whether it doubts, the channel, its name, the tag, how
+-- long what is known is kept (ms).
+--
+-- A number is a time in microseconds, or one more than the one before, so that after a loss of all or the latest none comes
+-- again. Who knows a larger one than there is has heard of what was lost; then all begins anew.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local known = tonumber(ARGV[1])
+local number = tonumber(redis.call('HGET', KEYS[1], 'number') or '0')
+if number == 0 or number < known or ARGV[2] == '1' then
+    local before = string.format('%.0f', number)
+    number = math.max(now, known + 1, number + 1)
+    local text = string.format('%.0f', number)
+    redis.call('DEL', KEYS[1])
+    redis.call('HSET', KEYS[1], 'number', text, 'all', text, 'swept', text)
+    redis.call('PUBLISH', ARGV[3], 'u ' .. ARGV[5] .. ' ' .. ARGV[4] .. ' ' .. before .. ' ' .. text .. ' a')
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[6])
+return {string.format('%.0f', now), redis.call('HGETALL', KEYS[1])}

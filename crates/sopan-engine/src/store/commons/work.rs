@@ -1,0 +1,102 @@
+//! What is done at the server while nobody waits for it?
+//!
+//! Answers are written, and dropped, one after the other in the order in which that happened here, and who leads no more says
+//! so. What cannot be done at once is not done: that a server takes too long is known after the first, and nothing is sent to
+//! one that is not in step.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::server::{Lead, Put, Target, Untrue};
+use super::value::Written;
+use super::{Commons, Name, Part, Slot, Tag, count};
+use crate::budget::Held;
+use crate::store::entry::Body;
+use crate::store::{Key, Variant};
+
+/// What is longer is written on a thread where blocking is allowed: to compress it takes its time.
+const LONG: u64 = 64 * 1024;
+
+/// Something to be done.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// An answer is to be kept, in place of those in these slots.
+    Put {
+        part: Arc<Part>,
+        key: Key,
+        variant: Arc<Variant>,
+        replaces: Vec<Slot>,
+        number: u64,
+        ttl: Duration,
+        _held: Held,
+    },
+    /// Single answers are to be dropped.
+    Remove { part: Arc<Part>, key: Key, slots: Vec<Slot> },
+    /// The others are to be told.
+    MakeUntrue { part: Arc<Part>, scope: Untrue },
+    /// It leads no more.
+    LetGo { tag: Tag, lead: Lead },
+}
+
+impl Commons {
+    /// Does what there is to do, as long as somebody may have something.
+    pub(super) async fn work(self: Arc<Self>, mut to_do: mpsc::UnboundedReceiver<Work>) {
+        while let Some(work) = to_do.recv().await {
+            match work {
+                // If that cannot be, it is told later.
+                Work::MakeUntrue { part, scope } => drop(self.make_untrue(&part, scope).await),
+                work if self.is_in_step() => self.do_this(work).await,
+                Work::Put { .. } => count(&self.counts.skipped),
+                Work::Remove { .. } | Work::LetGo { .. } => {}
+            }
+        }
+    }
+
+    async fn do_this(&self, work: Work) {
+        match work {
+            Work::Put { part, key, variant, replaces, number, ttl, _held } => {
+                let put = self.written(&part, &key, &variant, number).await.map(|value| {
+                    let slot = Slot::of(&variant.stored);
+                    Put { slot, value, replaces, number, ttl }
+                });
+                let is_stored = match put {
+                    Some(put) => self.ask(self.server.put(target(&part, &key), put)).await,
+                    None => None,
+                };
+                count(match is_stored {
+                    Some(true) => &self.counts.stored,
+                    Some(false) => &self.counts.refused,
+                    None => &self.counts.skipped,
+                });
+            }
+            Work::Remove { part, key, slots } => {
+                self.ask(self.server.remove(target(&part, &key), &slots)).await;
+            }
+            Work::LetGo { tag, lead } => {
+                self.ask(self.server.let_go(tag, lead)).await;
+            }
+            Work::MakeUntrue { part, scope } => self.make_untrue_later(part.tag, scope),
+        }
+    }
+
+    /// The value of an answer, whose body is here.
+    async fn written(&self, part: &Part, key: &Key, variant: &Variant, number: u64) -> Option<Bytes> {
+        let received = self.received_by_server(part, &variant.stored)?;
+        let Body::Memory(body) = &variant.body else { return None };
+        let (head, body, key) = (variant.stored.encode(), body.clone(), key.clone());
+        let is_long = body.len() as u64 > LONG;
+        let write = move || Bytes::from(Written { received, number, head, body }.write(key.as_bytes()));
+        match is_long {
+            false => Some(write()),
+            // It is given up only with the runtime.
+            true => tokio::task::spawn_blocking(write).await.ok(),
+        }
+    }
+}
+
+pub(super) fn target(part: &Part, key: &Key) -> Target {
+    Target { tag: part.tag, name: Name::of(key) }
+}

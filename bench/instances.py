@@ -7,12 +7,14 @@
 
 Four real processes share 200/s burst 20. 2, 8, 32 and 128 connections ask them as fast as they can, and the log of the fake API
 says what arrived. First nothing happens, and the API enforces the same limit; then, once for each fault, the API only counts.
-Exits with 1 if a row is not as docs/instances-faults.md says it must be. SOPAN=path/to/sopan takes another build.
+Exits with 1 if a row is not as docs/instances-faults.md says it must be. SOPAN=path/to/sopan takes another build, KEEP=folder
+keeps logs and arrivals of faults.
 """
 import argparse
 import asyncio
 import json
 import os
+import shutil
 import signal
 import statistics
 import threading
@@ -388,8 +390,8 @@ def play(fault):
         finally:
             load.over = True
             scene.end()
-            if os.environ.get("KEEP"):
-                os.system(f"mkdir -p {os.environ['KEEP']}/{fault.name} && cp {folder}/*.log {os.environ['KEEP']}/{fault.name}/")
+            if keep := os.environ.get("KEEP"):
+                shutil.copytree(folder, f"{keep}/{fault.name}", dirs_exist_ok=True)
         load.join(60)
     row.wrong = judge(row)
     return row
@@ -397,6 +399,7 @@ def play(fault):
 
 def look(fault, scene, load, begun, healed, ended):
     log = scene.arrivals()
+    (scene.folder / "arrivals.json").write_text(json.dumps({"begun": begun, "healed": healed, "log": log}))
     times = [at for at, *_ in log]
     row = Row(fault)
     refused = over_rate(times)

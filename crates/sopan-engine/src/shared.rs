@@ -29,8 +29,8 @@ use tokio::task::JoinSet;
 use crate::clock::Clock;
 use crate::dispatcher::Dispatcher;
 use crate::jitter::Jitter;
-use crate::store::redis::{Redis, RedisLedgers};
 pub use crate::store::redis::{FAULTS, Fault, RedisSettings, RedisSetupError, RedisUrl, RedisUrlError};
+use crate::store::redis::{Redis, RedisLedgers};
 pub use ledgers::{Answer, Hear, Ledgers};
 pub(crate) use look::Unheard;
 pub use look::{StoreLook, StoreMode, StoreObserver, Trip};
@@ -198,8 +198,12 @@ impl Shared {
         };
         match tokio::time::timeout(LEAVE_MAX, all).await {
             Ok((Ok(()), _)) => tracing::info!("left those who share: what was not used is theirs"),
-            Ok((Err(fault), _)) => tracing::warn!("Redis {fault}: the others keep a share for this instance for a while"),
-            Err(_) => tracing::warn!("Redis takes too long to hear that this instance ends: the others keep a share for it for a while"),
+            Ok((Err(fault), _)) => {
+                tracing::warn!("Redis {fault}: the others keep a share for this instance for a while")
+            }
+            Err(_) => tracing::warn!(
+                "Redis takes too long to hear that this instance ends: the others keep a share for it for a while"
+            ),
         }
     }
 

@@ -332,9 +332,16 @@ impl Trouble {
         match since {
             Some(since) if was_told == Some(false) => {
                 let gone_s = now.since(since).as_secs_f64();
-                tracing::info!(gone_s, seen, counted, "Redis answers again after {gone_s:.1} s: limits are shared by {counted}");
+                tracing::info!(
+                    gone_s,
+                    seen,
+                    counted,
+                    "Redis answers again after {gone_s:.1} s: limits are shared by {counted}"
+                );
             }
-            None if is_first => tracing::info!(seen, counted, "limits are shared by {counted} instances, {seen} of them seen"),
+            None if is_first => {
+                tracing::info!(seen, counted, "limits are shared by {counted} instances, {seen} of them seen")
+            }
             _ => {}
         }
     }

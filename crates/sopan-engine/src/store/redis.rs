@@ -337,9 +337,7 @@ impl Inner {
         }
         match error.kind() {
             _ if error.is_timeout() => Fault::Slow(self.timeout),
-            ErrorKind::AuthenticationFailed => {
-                Fault::Refused("it does not accept the user or the password".to_owned())
-            }
+            ErrorKind::AuthenticationFailed => Fault::Refused("it does not accept the user or the password".to_owned()),
             ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::RESP3NotSupported => Fault::Refused(said),
             ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Fault::Nonsense(said),
             _ => Fault::Unreachable(said),

@@ -43,8 +43,7 @@ const UNDER_WAY_MAX: usize = 4096;
 
 impl Way {
     pub(super) fn new(settings: RedisSettings, authorities: Option<Vec<u8>>) -> RedisResult<Self> {
-        let certificates =
-            settings.url.is_tls.then(|| TlsCertificates { client_tls: None, root_cert: authorities });
+        let certificates = settings.url.is_tls.then(|| TlsCertificates { client_tls: None, root_cert: authorities });
         let mut way = Self { settings, certificates, cluster: None, last: AtomicUsize::new(0) };
         if way.settings.url.kind == Kind::Cluster {
             way.cluster = Some(way.cluster_client()?);
@@ -178,7 +177,13 @@ impl Way {
         }
     }
 
-    fn info(&self, node: &Node, login: &Login, database: i64, protocol: ProtocolVersion) -> RedisResult<ConnectionInfo> {
+    fn info(
+        &self,
+        node: &Node,
+        login: &Login,
+        database: i64,
+        protocol: ProtocolVersion,
+    ) -> RedisResult<ConnectionInfo> {
         let (host, port) = (node.host.clone(), node.port);
         let address = match self.certificates {
             Some(_) => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },

@@ -37,6 +37,9 @@ GRACE = 10
 BEFORE = 6
 # And so long it is looked at what became of the rate after it.
 AFTER = 10
+# A machine that has no time for so long shifts arrivals by more than a token, and answers of Redis beyond their timeout.
+STALL = 0.02
+RUNS_MAX = 3
 
 
 @dataclass
@@ -175,6 +178,39 @@ class Scene:
             self.way.end()
         for servers in filter(None, (self.guarded or self.redis,)):
             servers.end()
+
+
+class Stalls(threading.Thread):
+    """How long the machine had no time for somebody who wanted to do something every 2 ms: what is late then is no fault of ours."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.worst, self.over = 0.0, threading.Event()
+
+    def run(self):
+        last = time.monotonic()
+        while not self.over.wait(0.002):
+            now = time.monotonic()
+            self.worst, last = max(self.worst, now - last - 0.002), now
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.join()
+
+
+def with_time(name, run, judged):
+    """Runs it, and again where it is not as it must be and the machine had no time for it."""
+    for more in range(RUNS_MAX, 0, -1):
+        with Stalls() as stalls:
+            result = run()
+        wrong = judged(result)
+        if not wrong or more == 1 or stalls.worst < STALL:
+            return result, wrong
+        print(f"{name} again: {', '.join(wrong)}; but the machine stood still for {stalls.worst * 1e3:.0f} ms", flush=True)
 
 
 class Load(threading.Thread):
@@ -393,7 +429,6 @@ def play(fault):
             if keep := os.environ.get("KEEP"):
                 shutil.copytree(folder, f"{keep}/{fault.name}", dirs_exist_ok=True)
         load.join(60)
-    row.wrong = judge(row)
     return row
 
 
@@ -522,14 +557,14 @@ def main():
     wanted, wrong = set(args.names) or known, {}
     print(machine(), flush=True)
     if "plain" in wanted:
-        side = side_by_side(args.seconds)
-        wrong["plain"] = judge_plain(side)
+        side, wrong["plain"] = with_time("plain", lambda: side_by_side(args.seconds), judge_plain)
         print(plain_table(side), flush=True)
     rows = []
     for fault in FAULTS:
         if fault.name in wanted:
-            rows.append(play(fault))
-            wrong[fault.name] = rows[-1].wrong
+            row, row.wrong = with_time(fault.name, lambda: play(fault), judge)
+            rows.append(row)
+            wrong[fault.name] = row.wrong
             print(faults_table(rows[-1:]) if len(rows) == 1 else faults_table(rows[-1:]).splitlines()[-1], flush=True)
     if wanted == known:
         (ROOT / "docs/instances-faults.md").write_text(page(side, rows, args.seconds))

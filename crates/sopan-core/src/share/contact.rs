@@ -187,8 +187,8 @@ mod tests {
             assert_eq!((contact.mode(), contact.tick(at(60_300))), (Mode::Silent, at(60_500)));
             assert!(contact.beats(at(60_500)));
             contact.failed(at(60_600));
-            assert_eq!((contact.mode(), contact.tick(at(60_600))), (Mode::Silent, at(60_900)));
-            assert_eq!(contact.tick(at(60_900)), at(61_600));
+            assert_eq!((contact.mode(), contact.tick(at(60_600))), (Mode::Silent, at(61_200)));
+            assert_eq!(contact.tick(at(61_200)), at(61_600));
             assert_eq!(contact.mode(), Mode::Alone { share: 4 });
             assert!(contact.beats(at(61_600)));
             contact.failed(at(61_700));
@@ -227,10 +227,8 @@ mod tests {
     fn one_that_never_heard_of_the_ledger_goes_on_by_itself() {
         let mut contact = Contact::new(OnStoreFailure::Share, Duration::from_secs(10), Some(3), at(0));
         contact.failed(at(30));
-        assert_eq!((contact.mode(), contact.tick(at(30))), (Mode::Silent, at(230)));
-        contact.failed(at(300));
-        assert_eq!((contact.mode(), contact.tick(at(300))), (Mode::Silent, at(900)));
-        contact.tick(at(900));
+        assert_eq!((contact.mode(), contact.tick(at(30))), (Mode::Silent, at(1_030)));
+        contact.tick(at(1_200));
         assert_eq!(contact.mode(), Mode::Alone { share: 3 });
     }
 }

@@ -7,12 +7,14 @@
 
 Four real processes share 200/s burst 20. 2, 8, 32 and 128 connections ask them as fast as they can, and the log of the fake API
 says what arrived. First nothing happens, and the API enforces the same limit; then, once for each fault, the API only counts.
-Exits with 1 if a row is not as docs/instances-faults.md says it must be. SOPAN=path/to/sopan takes another build.
+Exits with 1 if a row is not as docs/instances-faults.md says it must be. SOPAN=path/to/sopan takes another build, KEEP=folder
+keeps logs and arrivals of faults.
 """
 import argparse
 import asyncio
 import json
 import os
+import shutil
 import signal
 import statistics
 import threading
@@ -35,6 +37,9 @@ GRACE = 10
 BEFORE = 6
 # And so long it is looked at what became of the rate after it.
 AFTER = 10
+# A machine that has no time for so long shifts arrivals by more than a token, and answers of Redis beyond their timeout.
+STALL = 0.02
+RUNS_MAX = 3
 
 
 @dataclass
@@ -173,6 +178,39 @@ class Scene:
             self.way.end()
         for servers in filter(None, (self.guarded or self.redis,)):
             servers.end()
+
+
+class Stalls(threading.Thread):
+    """How long the machine had no time for somebody who wanted to do something every 2 ms: what is late then is no fault of ours."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.worst, self.over = 0.0, threading.Event()
+
+    def run(self):
+        last = time.monotonic()
+        while not self.over.wait(0.002):
+            now = time.monotonic()
+            self.worst, last = max(self.worst, now - last - 0.002), now
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.join()
+
+
+def with_time(name, run, judged):
+    """Runs it, and again where it is not as it must be and the machine had no time for it."""
+    for more in range(RUNS_MAX, 0, -1):
+        with Stalls() as stalls:
+            result = run()
+        wrong = judged(result)
+        if not wrong or more == 1 or stalls.worst < STALL:
+            return result, wrong
+        print(f"{name} again: {', '.join(wrong)}; but the machine stood still for {stalls.worst * 1e3:.0f} ms", flush=True)
 
 
 class Load(threading.Thread):
@@ -388,15 +426,15 @@ def play(fault):
         finally:
             load.over = True
             scene.end()
-            if os.environ.get("KEEP"):
-                os.system(f"mkdir -p {os.environ['KEEP']}/{fault.name} && cp {folder}/*.log {os.environ['KEEP']}/{fault.name}/")
+            if keep := os.environ.get("KEEP"):
+                shutil.copytree(folder, f"{keep}/{fault.name}", dirs_exist_ok=True)
         load.join(60)
-    row.wrong = judge(row)
     return row
 
 
 def look(fault, scene, load, begun, healed, ended):
     log = scene.arrivals()
+    (scene.folder / "arrivals.json").write_text(json.dumps({"begun": begun, "healed": healed, "log": log}))
     times = [at for at, *_ in log]
     row = Row(fault)
     refused = over_rate(times)
@@ -519,14 +557,14 @@ def main():
     wanted, wrong = set(args.names) or known, {}
     print(machine(), flush=True)
     if "plain" in wanted:
-        side = side_by_side(args.seconds)
-        wrong["plain"] = judge_plain(side)
+        side, wrong["plain"] = with_time("plain", lambda: side_by_side(args.seconds), judge_plain)
         print(plain_table(side), flush=True)
     rows = []
     for fault in FAULTS:
         if fault.name in wanted:
-            rows.append(play(fault))
-            wrong[fault.name] = rows[-1].wrong
+            row, row.wrong = with_time(fault.name, lambda: play(fault), judge)
+            rows.append(row)
+            wrong[fault.name] = row.wrong
             print(faults_table(rows[-1:]) if len(rows) == 1 else faults_table(rows[-1:]).splitlines()[-1], flush=True)
     if wanted == known:
         (ROOT / "docs/instances-faults.md").write_text(page(side, rows, args.seconds))

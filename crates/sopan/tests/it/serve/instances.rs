@@ -82,6 +82,11 @@ pub(super) fn await_mode(proxy: &Serve, wanted: &str) {
     until(|| (mode(proxy) == wanted).then_some(()));
 }
 
+/// What its log warns of Redis, and not of settings or refusals.
+pub(super) fn warned(proxy: &Serve) -> Vec<String> {
+    proxy.logged("WARN").into_iter().filter(|line| line.starts_with("Redis")).collect()
+}
+
 /// How many of these a bucket of exactly that limit would have refused, if nobody cared.
 pub(super) fn refused(arrivals: &[Arrival], rate: f64, burst: f64) -> usize {
     let (mut tokens, mut last) = (burst, None);
@@ -108,7 +113,6 @@ pub(super) struct Load {
 pub(super) struct Seen {
     /// At which instance, by its number.
     pub(super) by: usize,
-    pub(super) begun: Instant,
     pub(super) took: Duration,
     /// Head and body; none if no answer came.
     pub(super) answer: Option<String>,
@@ -155,7 +159,7 @@ async fn ask_again(address: SocketAddr, by: usize, over: Arc<AtomicBool>, seen: 
     while !over.load(Relaxed) {
         let begun = Instant::now();
         let answer = ask(&mut socket, address, &format!("/api/v1/health?i={by}&")).await.ok();
-        let one = Seen { by, begun, took: begun.elapsed(), answer };
+        let one = Seen { by, took: begun.elapsed(), answer };
         let is_good = one.is_good();
         seen.lock().unwrap().push(one);
         if !is_good {

@@ -10,7 +10,7 @@ use sopan_fake::script::Answer;
 
 use super::ms;
 use crate::serve::door::{Scripted, Serve};
-use crate::serve::instances::{Arrival, Group, Load, await_mode, refused};
+use crate::serve::instances::{Arrival, Group, Load, await_mode, refused, warned};
 use crate::support::redis::{self, Guarded, Redis};
 use crate::support::until;
 
@@ -178,8 +178,8 @@ fn check_fault(fault: &Fault) {
     check_limit(fault.name, &arrivals);
     let share = used(&scene.group, healed + ms(1000), ms(3000));
     assert!(share >= 0.8, "{}: {share} of the rate was used when it was over", fault.name);
-    // Once when it was gone and once when it is back; some of the ten tries to cut may each be noticed.
-    let told: Vec<_> = rest().map(|(_, proxy)| proxy.logged("WARN")).collect();
+    // Once for each time that it was gone, and not for each request.
+    let told: Vec<_> = rest().map(|(_, proxy)| warned(proxy)).collect();
     assert!(told.iter().all(|told| told.len() <= 3), "{}: {told:?}", fault.name);
     assert!(!fault.told || told.iter().all(|told| !told.is_empty()), "{}: {told:?}", fault.name);
     for seen in load.end().iter().filter(|seen| Some(seen.by) != fault.gone) {

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::serve::instances::{Group, Load, Seen, await_mode};
+use crate::serve::instances::{Group, Load, Seen, await_mode, warned};
 use crate::serve::timed::ms;
 use crate::support::redis::{self, Redis, Way};
 
@@ -83,9 +83,10 @@ fn check(case: &Case) {
         check_seen(&name, case.policy, &seen);
     }
     for proxy in &group.proxies {
-        let told = proxy.logged("WARN");
-        // Once that it is gone, and once more when the policy takes effect; of a start without it that too.
-        assert!((1..=3).contains(&told.len()), "{name}: {told:?}");
+        let told = warned(proxy);
+        // Once that it is gone, and once more where the others are not heeded any longer.
+        let times = if case.policy == "share" { 1 } else { 2 };
+        assert_eq!(told.len(), times, "{name}: {told:?}");
     }
 }
 

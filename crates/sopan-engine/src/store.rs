@@ -39,12 +39,12 @@ use sopan_core::policy::CachePolicy;
 use crate::budget::ByteBudget;
 use crate::coalesce::Flights;
 use crate::exchange::caching::Seat;
-use commons::Commons;
 pub(crate) use commons::{Awaited, CommonLead, Course, InCommon};
 pub use commons::{
     CaughtUp, CommonsError, CommonsServer, CommonsSettings, CommonsUsage, Fetched, Known, Lead, Led, Name, Notice,
     Purges, Put, Reply, Slot, Step, Tag, Target, Untrue, Whose,
 };
+use commons::{Commons, Heard};
 pub(crate) use disk::BodyLost;
 use disk::Disk;
 pub use disk::{DiskState, DiskUsage};
@@ -207,10 +207,12 @@ impl Cache {
     pub fn open_in_common(settings: &CacheSettings, commons: Option<CommonsSettings>) -> Result<Arc<Self>, CacheError> {
         let disk = settings.disk.as_ref().map(Disk::open).transpose()?;
         let last_id = disk.as_ref().map_or(0, Disk::last_id);
+        let heard = || Heard::read(disk.as_ref().and_then(Disk::note).as_deref().unwrap_or_default());
+        let commons = commons.map(|commons| Commons::new(commons, heard()));
         Ok(Arc::new(Self {
             memory: Memory::new(settings.memory_bytes),
             disk,
-            commons: commons.map(Commons::new),
+            commons,
             epochs: Epochs::new(),
             loads: Loads::new(),
             filling: Arc::new(ByteBudget::new(settings.memory_bytes / FILLING_SHARE)),
@@ -288,7 +290,19 @@ impl Cache {
     /// Has all that was stored on the disk, if there is one, which takes no more then. To be called when the program ends;
     /// it blocks the thread.
     pub fn close(&self) {
+        self.note_heard();
         self.disk.iter().for_each(Disk::close);
+    }
+
+    /// Notes beside what is on the disk how far other instances have been heard of, so that it need not be dropped by the next
+    /// process if nothing was made untrue meanwhile. Blocks the thread.
+    fn note_heard(&self) {
+        let (Some(disk), Some(commons)) = (&self.disk, &self.commons) else { return };
+        // What was heard is removed; now for good.
+        let note = commons.heard().written();
+        if disk.note().as_ref() != Some(&note) && disk.settle() {
+            disk.set_note(&note);
+        }
     }
 
     /// Has a purge end what is under way there for who comes later.

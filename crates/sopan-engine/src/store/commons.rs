@@ -9,6 +9,7 @@
 //! How an answer is written is in `value`, by which names it is found in `name`; what a server has to do is in `server`, and
 //! `redis` is one.
 
+mod heard;
 mod lead;
 mod name;
 mod redis;
@@ -22,7 +23,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
@@ -39,6 +40,7 @@ use crate::clock::Clock;
 use crate::jitter::Jitter;
 use crate::store::entry::Body;
 use crate::store::redis::{RedisSettings, RedisSetupError};
+pub(super) use heard::Heard;
 use lead::Waiting;
 pub(crate) use lead::{Awaited, CommonLead};
 pub use name::{Name, Slot, Tag, Whose};
@@ -81,7 +83,8 @@ impl CommonsSettings {
     /// # Errors
     /// Settings that cannot be used, whatever the server says.
     pub fn redis(redis: RedisSettings, prefix: &str, entry_bytes_max: u64) -> Result<Self, RedisSetupError> {
-        let (timeout, clock) = (redis.timeout, Clock::system());
+        // It sees to its time itself, and can say better what was wrong.
+        let (timeout, clock) = (2 * redis.timeout, Clock::system());
         // By chance, since nobody gives instances their names.
         let instance = Jitter::new().number() as u64;
         let server = Arc::new(RedisCommons::new(redis, prefix, instance, entry_bytes_max, clock)?);
@@ -112,6 +115,8 @@ pub struct CommonsUsage {
     pub failed: u64,
 }
 
+/// After so many requests for which it was asked in vain, and nothing was stored, it is asked for one of so many.
+const IN_VAIN_MAX: u32 = 32;
 /// What waits to be written holds no more than this; beyond that nothing is stored there until it has gone.
 const PENDING_MAX: u64 = 16 << 20;
 /// What is told later, since the server could not be reached; beyond that all of the upstreams is made untrue.
@@ -129,6 +134,7 @@ pub(super) struct Commons {
     instance: u64,
     clock: Clock,
     parts: RwLock<Vec<Arc<Part>>>,
+    known_before: Heard,
     is_in_step: AtomicBool,
     /// Why it is not, if that is not known yet to who watches.
     lost: Mutex<Option<String>>,
@@ -161,6 +167,8 @@ struct Part {
     time: Mutex<Option<ServerTime>>,
     /// It has seen that the server has lost something.
     is_in_doubt: AtomicBool,
+    /// How often in a row nothing was found there, and nothing stored here either.
+    in_vain: AtomicU32,
 }
 
 impl Part {
@@ -184,6 +192,18 @@ impl Part {
                 known.below.clear();
             }
         }
+    }
+
+    /// Whether it is worth asking: an API that lets nothing be stored, or whose answers nobody asks for twice, costs a round trip
+    /// for each request otherwise.
+    fn is_worth_asking(&self) -> bool {
+        let in_vain = self.in_vain.fetch_add(1, Ordering::Relaxed);
+        in_vain < IN_VAIN_MAX || in_vain.is_multiple_of(IN_VAIN_MAX)
+    }
+
+    /// Something was found, or stored: it is.
+    fn is_of_use(&self) {
+        self.in_vain.store(0, Ordering::Relaxed);
     }
 
     /// Whether a value for this key counts that was put under this number.
@@ -236,7 +256,8 @@ fn micros(span: Duration) -> u64 {
 }
 
 impl Commons {
-    pub(super) fn new(settings: CommonsSettings) -> Arc<Self> {
+    /// `known` is how far a process before this one had heard of what became untrue.
+    pub(super) fn new(settings: CommonsSettings, known: Heard) -> Arc<Self> {
         let CommonsSettings { server, timeout, entry_bytes_max, instance, clock } = settings;
         let (work, to_do) = mpsc::unbounded_channel();
         Arc::new(Self {
@@ -246,6 +267,7 @@ impl Commons {
             instance,
             clock,
             parts: RwLock::default(),
+            known_before: known,
             is_in_step: AtomicBool::new(false),
             lost: Mutex::default(),
             stir: Notify::new(),
@@ -261,9 +283,10 @@ impl Commons {
 
     /// Has answers of this upstream in common, from when it has caught up.
     pub(super) fn join(&self, name: &str, place: Place, url: &str, policy: &CachePolicy) {
-        let (known, time, is_in_doubt) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
         let (tag, policy) = (Tag::of(name, url), policy.clone());
-        let part = Part { tag, name: name.into(), place, policy, known, time, is_in_doubt };
+        let known = Purges { number: self.known_before.of(tag), ..Purges::default() };
+        let (known, time, is_in_doubt) = (Mutex::new(known), Mutex::default(), AtomicBool::new(false));
+        let part = Part { tag, name: name.into(), place, policy, known, time, is_in_doubt, in_vain: AtomicU32::new(0) };
         self.parts.write().push(Arc::new(part));
         self.is_in_step.store(false, Ordering::Release);
         self.stir.notify_one();
@@ -275,6 +298,11 @@ impl Commons {
             [found, missed, damaged, stored, refused, skipped, waited, failed]
                 .map(|count| count.load(Ordering::Relaxed));
         CommonsUsage { is_in_step: self.is_in_step(), found, missed, damaged, stored, refused, skipped, waited, failed }
+    }
+
+    /// How far it has heard of what became untrue.
+    pub(super) fn heard(&self) -> Heard {
+        self.parts.read().iter().map(|part| (part.tag, part.known.lock().number)).collect()
     }
 
     /// Whether it is of use to ask.
@@ -398,6 +426,7 @@ impl Commons {
             return;
         }
         let Some(part) = self.part_of(key) else { return };
+        part.is_of_use();
         let is_small = new.body.len() <= self.entry_bytes_max && matches!(new.body, Body::Memory(_));
         let ttl = new.stored.useful_for(&part.policy, self.clock.wall());
         if !is_small || !matches!(new.stored.extent, Extent::Whole(_)) || ttl.is_zero() {

@@ -219,6 +219,25 @@ impl Disk {
         Removal { waiter, shared: Arc::clone(&self.shared) }
     }
 
+    /// Has all that was removed so far on the disk for good; false if that takes too long. Blocks the thread.
+    pub(super) fn settle(&self) -> bool {
+        // Nothing has this name.
+        let nobody = Key::new("", super::Place::default(), "");
+        self.remove_for_good(What::Forget { key: nobody }).waiter.wait().is_some()
+    }
+
+    /// What was noted last beside the answers.
+    pub(super) fn note(&self) -> Option<String> {
+        place::read_note(&self.shared.directory)
+    }
+
+    /// Notes something beside the answers, in place of what was noted before. Blocks the thread.
+    pub(super) fn set_note(&self, note: &str) {
+        if let Err(error) = place::write_note(&self.shared.directory, note) {
+            self.shared.warn(&format!("what other instances have made untrue cannot be noted: {error}"));
+        }
+    }
+
     /// What is needed to read the answers for a key.
     pub(super) fn reading(&self, key: &Key) -> Reading {
         Reading { shared: Arc::clone(&self.shared), key: key.clone() }

@@ -89,11 +89,17 @@ impl Stage {
     }
 
     /// One of several instances that have their answers in common by this link, with a calendar that is so far ahead.
-    fn in_common(link: Arc<Link>, instance: u64, ahead: Duration, change: impl FnOnce(&mut Settings)) -> Self {
+    fn in_common(
+        link: Arc<Link>,
+        instance: u64,
+        ahead: Duration,
+        size: &CacheSettings,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let plan = Arc::<Mutex<Plan>>::default();
         let answering = Arc::clone(&plan);
         let script = move |request: &script::Request| answering.lock().answer(request);
-        Self { bench: Bench::in_common(link, instance, wall() + ahead, script, change), plan }
+        Self { bench: Bench::in_common(link, instance, wall() + ahead, size, script, change), plan }
     }
 
     /// Plays these lines; nothing is left over then.

@@ -112,13 +112,15 @@ impl Bench {
         link: Arc<commons::Link>,
         instance: u64,
         wall: SystemTime,
+        size: &CacheSettings,
         script: impl Fn(&script::Request) -> script::Answer + Send + Sync + 'static,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let upstream = Arc::new(script::Upstream::in_process(script));
         let lines = Arc::new(Lines::new(Arc::clone(&upstream), |_| Line::Open));
         let commons = CommonsSettings { clock: Clock::paused(wall), ..CommonsSettings::new(link, instance) };
-        Self::start(upstream, lines, Around { commons: Some(commons), wall: Some(wall), ..Around::default() }, change)
+        let around = Around { size: size.clone(), commons: Some(commons), wall: Some(wall), ..Around::default() };
+        Self::start(upstream, lines, around, change)
     }
 
     /// One whose connections are made in another way; its scripted upstream is never asked.

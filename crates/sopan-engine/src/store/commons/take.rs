@@ -55,6 +55,9 @@ impl Cache {
         leads_for: Option<Duration>,
     ) -> InCommon {
         let Some(There { commons, part }) = self.there(course.key) else { return InCommon::Nothing(None) };
+        if !part.is_worth_asking() {
+            return InCommon::Nothing(None);
+        }
         let mut whose = vec![Whose::of(course.host, None)];
         if course.owner.is_some() {
             whose.push(Whose::of(course.host, course.owner));
@@ -78,6 +81,7 @@ impl Cache {
                 let read = commons.read(&part, course.key, values, rule);
                 if let Some(entry) = self.take(course.key, at_hand, read, since) {
                     count(&commons.counts.found);
+                    part.is_of_use();
                     return InCommon::Found(entry);
                 }
                 count(&commons.counts.missed);

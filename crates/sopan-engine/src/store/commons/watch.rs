@@ -22,6 +22,8 @@ use crate::store::key::{Key, Scope};
 
 /// So often it is looked whether a notice did not come, which is known by the next look.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// So often it is noted how far it has heard, for a process that ends without order.
+const NOTE_EVERY: Duration = Duration::from_secs(30);
 /// So often it is tried to come in step again.
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
@@ -86,8 +88,8 @@ impl Watch<'_> {
         for (part, purges) in parts.iter().zip(caught) {
             if part.known.lock().number != purges.number {
                 self.untrue_here(part, &Untrue::All).await;
-                *part.known.lock() = purges;
             }
+            *part.known.lock() = purges;
             part.is_in_doubt.store(false, Ordering::Relaxed);
         }
         loop {
@@ -114,6 +116,7 @@ impl Watch<'_> {
         let clock = self.commons.clock;
         let mut expected = Vec::new();
         let mut look = Look::after(clock, LOOK_EVERY);
+        let mut note = Look::after(clock, NOTE_EVERY);
         loop {
             tokio::select! {
                 // What was told first is heard first.
@@ -140,6 +143,13 @@ impl Watch<'_> {
                         Err(why) => return Some(why),
                     }
                     look = Look::after(clock, LOOK_EVERY);
+                }
+                () = note.comes() => {
+                    if let Some(cache) = self.cache.upgrade() {
+                        // Nobody waits for it.
+                        drop(tokio::task::spawn_blocking(move || cache.note_heard()));
+                    }
+                    note = Look::after(clock, NOTE_EVERY);
                 }
             }
         }

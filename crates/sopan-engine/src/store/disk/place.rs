@@ -8,7 +8,7 @@
 //! What was removed or moved away while it is used is noticed by who it is, not by its name ([`Place::is_there`]).
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::index::{Index, IndexError, Known};
@@ -17,6 +17,10 @@ use super::own::{self, Identity};
 const LOCK: &str = "sopan-cache.lock";
 const INDEX: &str = "sopan-cache.index";
 const BODIES: &str = "sopan-cache.bodies";
+const NOTE: &str = "sopan-cache.heard";
+const NEW_NOTE: &str = "sopan-cache.heard.new";
+/// A longer one is not ours.
+const NOTE_MAX: u64 = 1 << 20;
 /// The name that an index is given that cannot be read.
 const ASIDE: &str = "sopan-cache.index.broken";
 
@@ -103,6 +107,22 @@ pub(super) fn throw_away(directory: &Path) -> io::Result<()> {
         _ => {}
     }
     File::open(directory)?.sync_all()
+}
+
+/// What was noted beside the answers; none where that cannot be known.
+pub(super) fn read_note(directory: &Path) -> Option<String> {
+    let mut note = String::new();
+    own::open(&directory.join(NOTE)).ok()?.take(NOTE_MAX).read_to_string(&mut note).ok()?;
+    Some(note)
+}
+
+/// Notes something, for good or not at all.
+pub(super) fn write_note(directory: &Path, note: &str) -> io::Result<()> {
+    let new = directory.join(NEW_NOTE);
+    let mut file = own::create(&new)?;
+    file.write_all(note.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, directory.join(NOTE))
 }
 
 /// An empty index, in place of what there is.

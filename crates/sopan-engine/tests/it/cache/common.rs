@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sopan_core::policy::CachePolicy;
-use sopan_engine::{Purge, Settings};
+use sopan_engine::{CacheSettings, DiskSettings, Purge, Settings};
 use tokio::time::sleep;
 
 use super::{Stage, caching};
@@ -43,9 +43,13 @@ impl Fleet {
     }
 
     fn add(&mut self, ahead: Duration, change: impl FnOnce(&mut Settings)) {
+        self.add_with(ahead, &CacheSettings::default(), change);
+    }
+
+    fn add_with(&mut self, ahead: Duration, size: &CacheSettings, change: impl FnOnce(&mut Settings)) {
         let link = self.commons.link();
         let instance = self.links.len() as u64 + 1;
-        self.stages.push(Stage::in_common(Arc::clone(&link), instance, ahead, change));
+        self.stages.push(Stage::in_common(Arc::clone(&link), instance, ahead, size, change));
         self.links.push(link);
     }
 
@@ -453,6 +457,49 @@ async fn in_the_background_one_instance_asks() {
             (1, "GET /a", "-", "200 v2 hit age=0"),
         ])
         .await;
+}
+
+/// What is on its disk is dropped by the next process only if something was made untrue meanwhile.
+#[tokio::test(start_paused = true)]
+async fn who_comes_back_has_what_is_still_true_on_its_disk() {
+    for (meanwhile, is_left) in [("GET /b", true), ("PUT /b", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Some(DiskSettings { directory: directory.path().to_owned(), bytes_max: 64 << 20 });
+        let size = CacheSettings { disk, ..CacheSettings::default() };
+        let mut fleet = Fleet::new(1).await;
+        fleet.add_with(NONE, &size, caching(|_| {}));
+        fleet.in_step().await;
+        fleet.play(&[(1, "GET /a", "200 | max-age=600", "200 v1 miss")]).await;
+        let gone = fleet.stages.pop().unwrap();
+        gone.bench.cache.close();
+        fleet.links[1].set(Way::Cut);
+        drop(gone);
+        heard().await;
+        fleet.stages[0].line(meanwhile, "204").await;
+        // Only what the other has at hand counts.
+        fleet.commons.forget_answers();
+        fleet.links.pop();
+        fleet.add_with(NONE, &size, caching(|_| {}));
+        fleet.in_step().await;
+        assert_eq!(fleet.stages[1].has("GET /a").await, is_left, "{meanwhile}");
+    }
+}
+
+/// An API that lets nothing be stored does not cost a round trip for each request.
+#[tokio::test(start_paused = true)]
+async fn what_is_never_stored_is_soon_not_asked_for() {
+    let fleet = Fleet::new(2).await;
+    let before = fleet.commons.fetches();
+    for i in 0..320 {
+        fleet.stages[0].line(&format!("GET /{i}"), "200 | no-store").await;
+    }
+    let in_vain = fleet.commons.fetches() - before;
+    assert!((32..50).contains(&in_vain), "{in_vain}");
+    // Something is, and from then on it is asked again.
+    fleet
+        .play(&[(0, "GET /a", "200 | max-age=60", "200 v321 miss"), (1, "GET /b", "200 | max-age=60", "200 v1 miss")])
+        .await;
+    fleet.play(&[(0, "GET /b", "-", "200 v1 hit age=0")]).await;
 }
 
 #[tokio::test(start_paused = true)]

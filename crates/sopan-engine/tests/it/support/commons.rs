@@ -101,6 +101,11 @@ impl Commons {
         inner.leads.clear();
     }
 
+    /// Loses the answers, and nothing else.
+    pub(crate) fn forget_answers(&self) {
+        self.inner.lock().answers.clear();
+    }
+
     /// Loses the latest that was made untrue, as a failover may, but not that it was told.
     pub(crate) fn forget_latest(&self, before: &Purges) {
         let mut inner = self.inner.lock();

@@ -13,7 +13,6 @@ mod look;
 mod steward;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -29,8 +28,8 @@ use tokio::task::JoinSet;
 use crate::clock::Clock;
 use crate::dispatcher::Dispatcher;
 use crate::jitter::Jitter;
-use crate::store::redis::{Redis, RedisLedgers};
 pub use crate::store::redis::{FAULTS, Fault, RedisSettings, RedisSetupError, RedisUrl, RedisUrlError};
+use crate::store::redis::{Redis, RedisLedgers};
 pub use ledgers::{Answer, Hear, Ledgers};
 pub(crate) use look::Unheard;
 pub use look::{StoreLook, StoreMode, StoreObserver, Trip};
@@ -172,8 +171,8 @@ impl Shared {
     }
 
     /// Speaks with the store until this instance [leaves](Self::leave); some task must poll it.
-    pub fn serve(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
-        async move { Steward::new(self).run().await }
+    pub async fn serve(self: Arc<Self>) {
+        Steward::new(self).run().await;
     }
 
     /// Gives back what was not used, and says that this instance ends, if the store takes that within a moment. Nothing is
@@ -198,8 +197,12 @@ impl Shared {
         };
         match tokio::time::timeout(LEAVE_MAX, all).await {
             Ok((Ok(()), _)) => tracing::info!("left those who share: what was not used is theirs"),
-            Ok((Err(fault), _)) => tracing::warn!("Redis {fault}: the others keep a share for this instance for a while"),
-            Err(_) => tracing::warn!("Redis takes too long to hear that this instance ends: the others keep a share for it for a while"),
+            Ok((Err(fault), _)) => {
+                tracing::warn!("Redis {fault}: the others keep a share for this instance for a while")
+            }
+            Err(_) => tracing::warn!(
+                "Redis takes too long to hear that this instance ends: the others keep a share for it for a while"
+            ),
         }
     }
 
@@ -236,11 +239,6 @@ impl Shared {
     pub(crate) fn contact(&self) -> Contact {
         let GoingAlone { instances, grace, on_store_failure } = self.alone;
         Contact::new(on_store_failure, grace, instances, self.clock.now())
-    }
-
-    /// Whether a part of the store can fail by itself.
-    fn is_in_parts(&self) -> bool {
-        self.kind == "cluster"
     }
 
     fn is_leaving(&self) -> bool {

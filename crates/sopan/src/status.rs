@@ -52,7 +52,9 @@ pub(crate) fn heading(state: &State, at: &str) -> String {
 fn sharing(store: &Shared) -> String {
     let since = span(store.since_s);
     match store.mode {
-        SharedMode::Shared if store.seen == store.counted => format!("shared by {}", Counted(store.seen.into(), "instance")),
+        SharedMode::Shared if store.seen == store.counted => {
+            format!("shared by {}", Counted(store.seen.into(), "instance"))
+        }
         SharedMode::Shared => format!("shared by {} of {} instances", store.seen, store.counted),
         SharedMode::Silent => format!("REDIS GONE for {since}: silent"),
         SharedMode::Alone => format!("REDIS GONE for {since}: alone, 1 of {}", store.counted),
@@ -176,7 +178,11 @@ mod tests {
         state.store.as_mut().unwrap().mode = SharedMode::Alone;
         state.upstreams[0].hold.as_mut().unwrap().by = HeldBy::Operator;
         let lines = table(&state, "127.0.0.1:8001");
-        assert!(lines[0].ends_with(", DRAINING, REDIS GONE for 108 s: alone, 1 of 4, 3 log lines lost") && lines[3].contains("1.8 s by hand"), "{lines:?}");
+        assert!(
+            lines[0].ends_with(", DRAINING, REDIS GONE for 108 s: alone, 1 of 4, 3 log lines lost")
+                && lines[3].contains("1.8 s by hand"),
+            "{lines:?}"
+        );
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl Steward {
     /// The store does not answer, or a part of it that `lane` needs.
     fn lost(&mut self, lane: Option<usize>, fault: &Fault, now: Instant) {
         self.is_news = true;
-        if let Some(lane) = lane.filter(|_| self.shared.is_in_parts() && self.contact.mode() == Mode::Shared) {
+        if let Some(lane) = lane.filter(|_| self.shared.ledgers.is_in_parts() && self.contact.mode() == Mode::Shared) {
             let seated = Arc::clone(&self.lanes[lane].seated);
             let contact = self.lanes[lane].contact.get_or_insert_with(|| {
                 let upstream = &*seated.upstream;
@@ -332,9 +332,16 @@ impl Trouble {
         match since {
             Some(since) if was_told == Some(false) => {
                 let gone_s = now.since(since).as_secs_f64();
-                tracing::info!(gone_s, seen, counted, "Redis answers again after {gone_s:.1} s: limits are shared by {counted}");
+                tracing::info!(
+                    gone_s,
+                    seen,
+                    counted,
+                    "Redis answers again after {gone_s:.1} s: limits are shared by {counted}"
+                );
             }
-            None if is_first => tracing::info!(seen, counted, "limits are shared by {counted} instances, {seen} of them seen"),
+            None if is_first => {
+                tracing::info!(seen, counted, "limits are shared by {counted} instances, {seen} of them seen")
+            }
             _ => {}
         }
     }

@@ -34,15 +34,8 @@ fn the_script_and_the_core_know_the_same_instances_in_random_histories() {
             let leaves = dice.one_in(20);
             let what = if leaves { "leave" } else { "beat" };
             let micros = |span: Duration| span.as_micros().to_string();
-            let args = [
-                instance,
-                what,
-                &micros(UNSEEN_AFTER),
-                &micros(GRACE),
-                &known.to_string(),
-                "60000",
-                &now.to_string(),
-            ];
+            let args =
+                [instance, what, &micros(UNSEEN_AFTER), &micros(GRACE), &known.to_string(), "60000", &now.to_string()];
             let found = server.run(&sha, std::slice::from_ref(&key), &args.map(str::to_owned));
             if leaves {
                 register.leave(instance);

@@ -25,7 +25,7 @@ use sopan_core::cache::NotStored;
 use sopan_core::cache::status::Detail;
 use sopan_engine::event::{Cached, NO_UPSTREAM, Observer};
 use sopan_engine::refusal::REASONS;
-use sopan_engine::shared::{Shared};
+use sopan_engine::shared::Shared;
 use sopan_engine::{Cache, Upstream};
 
 use crate::log::AccessLog;

@@ -104,7 +104,9 @@ fn of(section: Section, indent: usize, file: &mut String) {
                 writeln!(file, "{:indent$}{key}: {value}", "")
             }
             // Without it nothing works.
-            (None, example) if key == "url" && section == Section::Upstream => writeln!(file, "{:indent$}{key}: {example}", ""),
+            (None, example) if key == "url" && section == Section::Upstream => {
+                writeln!(file, "{:indent$}{key}: {example}", "")
+            }
             (None, example) => writeln!(file, "{:indent$}# {key}: {example}", ""),
         };
     }

@@ -79,6 +79,7 @@ struct Server {
 
 impl Server {
     /// None where there is no redis-server; a test ends then, unless nothing may be skipped.
+    #[allow(clippy::disallowed_methods, reason = "whether anything may be skipped")]
     async fn start(at: Option<SocketAddr>, more: &[&str]) -> Option<Self> {
         let at = at.unwrap_or_else(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
         let tls = more.contains(&"--tls-cert-file");
@@ -150,7 +151,8 @@ async fn who_asks_is_told_to_the_server_over_tls_that_our_authority_vouches_for(
         path
     };
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let (cert, key) = (file("cert.pem", &cert.pem()), file("key.pem", &signing_key.serialize_pem()));
     let tls = ["--tls-cert-file", &text(&cert), "--tls-key-file", &text(&key), "--tls-auth-clients", "no"];
     let more = [&tls[..], &["--requirepass", "p@ss"]].concat();

@@ -49,7 +49,9 @@ pub(super) struct Login {
 
 /// A text that does not say where Redis is. What is said of it holds nothing of the text that may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}; write for example redis://127.0.0.1:6379, redis-sentinel://a:26379,b:26379/MASTER or redis-cluster://a:6379,b:6379")]
+#[error(
+    "{what}; write for example redis://127.0.0.1:6379, redis-sentinel://a:26379,b:26379/MASTER or redis-cluster://a:6379,b:6379"
+)]
 pub struct RedisUrlError {
     what: String,
 }
@@ -72,6 +74,10 @@ impl RedisUrl {
             Kind::Sentinel { .. } => "sentinel",
             Kind::Cluster => "cluster",
         }
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.kind == Kind::Cluster
     }
 
     /// Whether a password goes over a network on which others can read it.
@@ -186,8 +192,8 @@ impl Node {
             Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or_else(|| wrong("a host is no host"))?)),
             None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
         };
-        let is_host = !host.is_empty()
-            && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte));
+        let is_host =
+            !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte));
         if !is_host {
             return Err(wrong("a host is missing or no host"));
         }
@@ -270,7 +276,11 @@ mod tests {
             ("rediss://:p%40ss@[::1]:7000/", "rediss://[::1]:7000", "standalone"),
             ("valkey://etl:s3cret@h", "redis://h:6379", "standalone"),
             ("redis-sentinel://a,b:5,c/main", "redis-sentinel://a:26379,b:5,c:26379/main", "sentinel"),
-            ("rediss-sentinel://:s3cret@a/main/2?sentinel_password=s3cret", "rediss-sentinel://a:26379/main/2", "sentinel"),
+            (
+                "rediss-sentinel://:s3cret@a/main/2?sentinel_password=s3cret",
+                "rediss-sentinel://a:26379/main/2",
+                "sentinel",
+            ),
             ("redis-cluster://a,b:7001", "redis-cluster://a:6379,b:7001", "cluster"),
         ] {
             let url: RedisUrl = text.parse().unwrap();

@@ -9,12 +9,7 @@ use super::Resolved;
 
 impl Resolved {
     /// Settings of Redis that say nothing by themselves, or do not fit each other or the upstreams.
-    pub(crate) fn shared(
-        &self,
-        program: &Program,
-        served: &[(String, Place, Treatment)],
-        problems: &mut Vec<Problem>,
-    ) {
+    pub(crate) fn shared(&self, program: &Program, served: &[(String, Place, Treatment)], problems: &mut Vec<Problem>) {
         let shared = &program.shared;
         let Some(url) = &shared.url else {
             // What has a default says nothing either, but whoever copied the example has said it.

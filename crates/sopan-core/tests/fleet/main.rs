@@ -37,33 +37,96 @@ fn four_greedy_instances_use_the_whole_rate_in_equal_parts_with_few_round_trips(
 }
 
 #[test]
-fn probe() {
-    for (limits, loads) in [
-        (vec!["200/s burst 20"], vec![Load::Greedy(500), Load::Greedy(50), Load::Rate(10.0), Load::Rate(30.0)]),
-        (vec!["200/s burst 20"], vec![Load::Greedy(500), Load::Rate(150.0), Load::Rate(10.0)]),
-        (vec!["200/s burst 20"], vec![Load::Rate(30.0); 4]),
-        (vec!["200/s"], vec![Load::Greedy(100); 4]),
-        (vec!["10/s"], vec![Load::Greedy(100); 4]),
-        (vec!["1/s"], vec![Load::Greedy(100); 5]),
-        (vec!["1000/s burst 10"], vec![Load::Greedy(1000); 4]),
-        (vec!["5000/s burst 10"], vec![Load::Greedy(1000); 4]),
-        (vec!["50 per 1s"], vec![Load::Greedy(100); 4]),
-        (vec!["500 per 10s", "100/s burst 20"], vec![Load::Greedy(100); 4]),
-        (vec!["200/s burst 20"], vec![Load::Greedy(20); 40]),
-    ] {
-        let n = loads.len();
-        let mut world = World::new(Settings::new(&limits, loads.clone()));
-        world.run_for(30 * SECOND);
+fn faults() {
+    let loads = || vec![Load::Greedy(200), Load::Greedy(50), Load::Greedy(100), Load::Greedy(100)];
+    let run = |name: &str, act: &dyn Fn(&mut World)| {
+        let mut world = World::new(Settings::new(&["200/s burst 20"], loads()));
+        world.run_for(5 * SECOND);
+        act(&mut world);
         let sent = world.sent.len() as f64;
-        let by: Vec<_> = (0..n.min(8)).map(|at| world.sent_by(at, 0, world.now)).collect();
-        let waits: Vec<_> = (0..n.min(8))
-            .map(|at| world.nodes[at].waited as f64 / 1e6 / world.nodes[at].sent.max(1) as f64)
-            .map(|w| format!("{w:.1}"))
-            .collect();
+        let seconds = world.now as f64 / SECOND as f64;
+        let by: Vec<_> = (0..world.nodes.len()).map(|at| world.sent_by(at, 5 * SECOND, world.now)).collect();
+        let mut per_s: Vec<usize> = vec![0; seconds as usize + 1];
+        world.sent.iter().for_each(|(at, _)| per_s[(at / SECOND) as usize] += 1);
         println!(
-            "{limits:?} {n}: sent {sent}, asks {:.3}, lapsed {}, by {by:?} wait {waits:?}",
-            world.asks as f64 / sent,
+            "{name}: {:.4} of the rate, burst {:.1}, lapsed {}, by {by:?} {per_s:?}",
+            sent / (19.0 + 199.8 * seconds),
+            burst_of(&world.sent, 200.0),
             world.lapsed
         );
-    }
+    };
+    run("nothing", &|w| w.run_for(20 * SECOND));
+    run("kill", &|w| {
+        w.kill(1);
+        w.run_for(20 * SECOND)
+    });
+    run("drain", &|w| {
+        w.drain(1);
+        w.run_for(20 * SECOND)
+    });
+    run("join", &|w| {
+        w.join(Load::Greedy(100));
+        w.run_for(20 * SECOND)
+    });
+    run("stop one", &|w| {
+        w.stop(1, 5 * SECOND);
+        w.run_for(20 * SECOND)
+    });
+    run("server down 5 s", &|w| {
+        w.is_down = true;
+        w.run_for(5 * SECOND);
+        w.is_down = false;
+        w.run_for(10 * SECOND)
+    });
+    run("server down 20 s", &|w| {
+        w.is_down = true;
+        w.run_for(20 * SECOND);
+        w.is_down = false;
+        w.run_for(10 * SECOND)
+    });
+    run("server down 5 s, flushed", &|w| {
+        w.is_down = true;
+        w.run_for(5 * SECOND);
+        w.flush();
+        w.is_down = false;
+        w.run_for(10 * SECOND)
+    });
+    run("flush", &|w| {
+        w.flush();
+        w.run_for(10 * SECOND)
+    });
+    run("partition of one 5 s", &|w| {
+        w.nodes[0].is_cut_off = true;
+        w.run_for(5 * SECOND);
+        w.nodes[0].is_cut_off = false;
+        w.run_for(10 * SECOND)
+    });
+    run("partition of one 20 s", &|w| {
+        w.nodes[0].is_cut_off = true;
+        w.run_for(20 * SECOND);
+        w.nodes[0].is_cut_off = false;
+        w.run_for(10 * SECOND)
+    });
+    run("hiccup 150 ms", &|w| {
+        w.is_down = true;
+        w.run_for(150 * MS);
+        w.is_down = false;
+        w.run_for(10 * SECOND)
+    });
+    run("slow way", &|w| {
+        w.way = (0, 40 * MS);
+        w.run_for(10 * SECOND);
+    });
+    run("server clock back 2 s", &|w| {
+        w.server_ahead = -2_000_000;
+        w.run_for(10 * SECOND);
+    });
+    run("server clock on 2 s", &|w| {
+        w.server_ahead = 2_000_000;
+        w.run_for(10 * SECOND);
+    });
+    run("hold", &|w| {
+        w.hold(0, Duration::from_secs(2));
+        w.run_for(10 * SECOND);
+    });
 }

@@ -82,7 +82,7 @@ enum Event {
     Wake(usize, u64),
     Arrives(usize, u64),
     Write(usize, Box<Turn>, u64),
-    Ask(usize, Box<Ask>, Instant),
+    Ask(usize, Box<Ask>),
     Answer(usize, Box<Leased>),
     AskTimeout(usize, u64),
     Beat(usize, u64, Instant),
@@ -255,7 +255,7 @@ impl World {
     pub(crate) fn drain(&mut self, at: usize) {
         let local = self.nodes[at].local(self.now);
         if let Some(ask) = self.nodes[at].lane.take_back(local) {
-            self.send(Event::Ask(at, ask.into(), local), at);
+            self.send(Event::Ask(at, ask.into()), at);
         }
         self.members.remove(&self.nodes[at].name);
         self.nodes[at].is_dead = true;
@@ -325,7 +325,7 @@ impl World {
             }
             Event::Arrives(..) => {}
             Event::Write(at, turn, since) => self.write(at, *turn, since),
-            Event::Ask(at, ask, _) => {
+            Event::Ask(at, ask) => {
                 if self.is_down {
                     return;
                 }
@@ -492,7 +492,7 @@ impl World {
             self.nodes[at].asked = Some(ask.number);
             self.asks += 1;
             let number = ask.number;
-            self.send(Event::Ask(at, ask.into(), local), at);
+            self.send(Event::Ask(at, ask.into()), at);
             self.after(TIMEOUT.as_nanos() as u64, Event::AskTimeout(at, number));
         }
         if let Some(tell) = self.nodes[at].lane.hold_to_tell(local) {

@@ -79,6 +79,7 @@ struct Server {
 
 impl Server {
     /// None where there is no redis-server; a test ends then, unless nothing may be skipped.
+    #[allow(clippy::disallowed_methods, reason = "whether anything may be skipped")]
     async fn start(at: Option<SocketAddr>, more: &[&str]) -> Option<Self> {
         let at = at.unwrap_or_else(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
         let tls = more.contains(&"--tls-cert-file");

@@ -12,6 +12,7 @@
 mod heard;
 mod lead;
 mod name;
+mod part;
 mod redis;
 mod server;
 mod take;
@@ -23,17 +24,15 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
 use sopan_core::cache::{Extent, Stored};
 use sopan_core::policy::CachePolicy;
-use sopan_core::time::Instant;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-use super::key::Scope;
 use super::{Key, Place, Purge, Variant};
 use crate::budget::ByteBudget;
 use crate::clock::Clock;
@@ -44,6 +43,7 @@ pub(super) use heard::Heard;
 use lead::Waiting;
 pub(crate) use lead::{Awaited, CommonLead};
 pub use name::{Name, Slot, Tag, Whose};
+use part::{Part, micros};
 use redis::RedisCommons;
 pub use server::{
     CaughtUp, CommonsError, CommonsServer, Fetched, Known, Lead, Led, Notice, Purges, Put, Reply, Step, Target, Untrue,
@@ -115,8 +115,6 @@ pub struct CommonsUsage {
     pub failed: u64,
 }
 
-/// After so many requests for which it was asked in vain, and nothing was stored, it is asked for one of so many.
-const IN_VAIN_MAX: u32 = 32;
 /// What waits to be written holds no more than this; beyond that nothing is stored there until it has gone.
 const PENDING_MAX: u64 = 16 << 20;
 /// What is told later, since the server could not be reached; beyond that all of the upstreams is made untrue.
@@ -156,85 +154,6 @@ impl fmt::Debug for Commons {
     }
 }
 
-/// What belongs to one upstream.
-#[derive(Debug)]
-struct Part {
-    tag: Tag,
-    name: Box<str>,
-    place: Place,
-    policy: CachePolicy,
-    known: Mutex<Purges>,
-    time: Mutex<Option<ServerTime>>,
-    /// It has seen that the server has lost something.
-    is_in_doubt: AtomicBool,
-    /// How often in a row nothing was found there, and nothing stored here either.
-    in_vain: AtomicU32,
-}
-
-impl Part {
-    fn known(&self) -> Known {
-        let (number, is_in_doubt) = (self.known.lock().number, self.is_in_doubt.load(Ordering::Relaxed));
-        Known { tag: self.tag, number, is_in_doubt }
-    }
-
-    /// Notes that it has heard of this step, and done what follows from it here.
-    fn step_to(&self, number: u64, scope: &Untrue) {
-        let mut known = self.known.lock();
-        known.number = number;
-        match scope {
-            Untrue::Target { .. } => {}
-            Untrue::Below(path) if known.below.len() < BELOW_MAX => {
-                known.below.retain(|(other, _)| other != path);
-                known.below.push((path.clone(), number));
-            }
-            Untrue::Below(_) | Untrue::All => {
-                known.all = number;
-                known.below.clear();
-            }
-        }
-    }
-
-    /// Whether it is worth asking: an API that lets nothing be stored, or whose answers nobody asks for twice, costs a round trip
-    /// for each request otherwise.
-    fn is_worth_asking(&self) -> bool {
-        let in_vain = self.in_vain.fetch_add(1, Ordering::Relaxed);
-        in_vain < IN_VAIN_MAX || in_vain.is_multiple_of(IN_VAIN_MAX)
-    }
-
-    /// Something was found, or stored: it is.
-    fn is_of_use(&self) {
-        self.in_vain.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether a value for this key counts that was put under this number.
-    fn counts(&self, key: &Key, number: u64) -> bool {
-        let known = self.known.lock();
-        let below = |path: &String| Scope::Below { upstream: self.name.to_string(), path: path.clone() };
-        let is_purged = |(path, at): &(String, u64)| number < *at && below(path).holds(key.as_bytes());
-        number >= known.all && !known.below.iter().any(is_purged)
-    }
-}
-
-/// What time it was at the server, between two instants here.
-#[derive(Debug, Clone, Copy)]
-struct ServerTime {
-    asked: Instant,
-    heard: Instant,
-    time: u64,
-}
-
-impl ServerTime {
-    /// Not before this, by its clock.
-    fn at_least(self, now: Instant) -> u64 {
-        self.time.saturating_add(micros(now.since(self.heard)))
-    }
-
-    /// Not after that.
-    fn at_most(self, now: Instant) -> u64 {
-        self.time.saturating_add(micros(now.since(self.asked)))
-    }
-}
-
 #[derive(Debug, Default)]
 struct Counts {
     found: AtomicU64,
@@ -249,10 +168,6 @@ struct Counts {
 
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
-}
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Commons {
@@ -283,10 +198,8 @@ impl Commons {
 
     /// Has answers of this upstream in common, from when it has caught up.
     pub(super) fn join(&self, name: &str, place: Place, url: &str, policy: &CachePolicy) {
-        let (tag, policy) = (Tag::of(name, url), policy.clone());
-        let known = Purges { number: self.known_before.of(tag), ..Purges::default() };
-        let (known, time, is_in_doubt) = (Mutex::new(known), Mutex::default(), AtomicBool::new(false));
-        let part = Part { tag, name: name.into(), place, policy, known, time, is_in_doubt, in_vain: AtomicU32::new(0) };
+        let tag = Tag::of(name, url);
+        let part = Part::new(tag, name, place, policy.clone(), self.known_before.of(tag));
         self.parts.write().push(Arc::new(part));
         self.is_in_step.store(false, Ordering::Release);
         self.stir.notify_one();
@@ -351,21 +264,26 @@ impl Commons {
     }
 
     /// Tells the others what is untrue, now if that can be, and as soon as it can be if not; whether they know.
-    async fn make_untrue(&self, part: &Part, scope: Untrue) -> bool {
-        if self.is_in_step() {
-            match self.ask(self.server.make_untrue(part.tag, self.instance, &scope)).await {
-                Some(step) => {
-                    // Nobody else was in between, so that there is nothing to be heard before.
-                    if part.known.lock().number == step.before {
-                        part.step_to(step.number, &scope);
-                    }
-                    return true;
-                }
-                None => self.lose("it did not take that something is untrue".to_owned()),
+    async fn make_untrue(&self, part: &Arc<Part>, scope: Untrue) -> bool {
+        if !self.is_in_step() {
+            self.make_untrue_later(part.tag, scope);
+            return false;
+        }
+        let mut telling = Telling { commons: self, part, scope: Some(scope.clone()) };
+        let told = self.ask(self.server.make_untrue(part.tag, self.instance, &scope)).await;
+        telling.scope = None;
+        match told {
+            Some(step) => {
+                // Where nobody else was in between there is nothing to be heard before.
+                part.step(step, &scope);
+                true
+            }
+            None => {
+                self.lose("it did not take that something is untrue".to_owned());
+                self.make_untrue_later(part.tag, scope);
+                false
             }
         }
-        self.make_untrue_later(part.tag, scope);
-        false
     }
 
     /// Tells the others as soon as that can be.
@@ -481,4 +399,19 @@ impl Commons {
 /// That all for a key is untrue, as it is told.
 fn untrue(key: &Key) -> Untrue {
     Untrue::Target { name: Name::of(key), target: key.target().into_owned() }
+}
+
+/// Tells the others what is untrue. Who waits for that may leave: then they are told all the same.
+struct Telling<'a> {
+    commons: &'a Commons,
+    part: &'a Arc<Part>,
+    scope: Option<Untrue>,
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        if let Some(scope) = self.scope.take() {
+            self.commons.send(Work::MakeUntrue { part: Arc::clone(self.part), scope });
+        }
+    }
 }

@@ -132,7 +132,10 @@ impl Exchange<'_> {
         let wait = awaited.wait(self.left().map_or(LEAD_MAX, |left| left / 2));
         let waited = match self.standby(Instant::NEVER) {
             Some(standby) => standby.over(self, wait).await,
-            None => Ok(wait.await),
+            None => {
+                wait.await;
+                Ok(())
+            }
         };
         self.waited(true);
         match waited {
@@ -144,6 +147,7 @@ impl Exchange<'_> {
 
 impl Caching {
     fn course<'a>(&'a self, host: &'a [u8]) -> Course<'a> {
-        Course { key: &self.key, host, owner: self.owner, told_apart: self.told_apart() }
+        let is_last_resort = self.sent.is_none();
+        Course { key: &self.key, host, owner: self.owner, told_apart: self.told_apart(), is_last_resort }
     }
 }

@@ -12,16 +12,20 @@ use sopan_core::cache::{Owner, Stored, Times};
 use sopan_core::policy::PathTreatment;
 
 use super::lead::{Awaited, CommonLead};
+use super::part::Part;
 use super::server::{Fetched, Lead, Led};
 use super::value::{Unread, Written};
 use super::work::{Work, target};
-use super::{Commons, Name, Part, Slot, Whose, count};
+use super::{Commons, Name, Slot, Whose, count};
 use crate::store::entry::{Body, Entry, Variant};
 use crate::store::{Cache, Epoch, Key};
 
 /// An answer takes the place of another only if it came so much later: what came at once is the same, and the clocks of two
 /// machines are known no better.
 const LATER: Duration = Duration::from_millis(100);
+
+/// More than this is not unpacked for one request: compressed, a reply may hold very much.
+const READ_MAX: usize = 16 << 20;
 
 /// Requests that may be given the same answer.
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub(crate) struct Course<'a> {
     pub(crate) owner: Option<Owner>,
     /// By what they are told apart that ask the same.
     pub(crate) told_apart: Option<&'a Selecting>,
+    /// Whether nobody else is asked (`only-if-cached`), so that it is worth it in any case.
+    pub(crate) is_last_resort: bool,
 }
 
 /// What there is in common for a request.
@@ -55,7 +61,7 @@ impl Cache {
         leads_for: Option<Duration>,
     ) -> InCommon {
         let Some(There { commons, part }) = self.there(course.key) else { return InCommon::Nothing(None) };
-        if !part.is_worth_asking() {
+        if !course.is_last_resort && !part.is_worth_asking() {
             return InCommon::Nothing(None);
         }
         let mut whose = vec![Whose::of(course.host, None)];
@@ -179,10 +185,16 @@ impl Commons {
         values: Vec<(Slot, Bytes)>,
         rule: Option<PathTreatment>,
     ) -> Vec<(Stored, Bytes)> {
-        let (mut read, mut useless) = (Vec::new(), Vec::new());
+        let (mut read, mut useless, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (slot, value) in values {
+            if bytes > READ_MAX {
+                break;
+            }
             match self.read_one(part, key, slot, &value, rule) {
-                Ok(Some(one)) => read.push(one),
+                Ok(Some(one)) => {
+                    bytes += one.1.len();
+                    read.push(one);
+                }
                 // By other settings it is of use.
                 Ok(None) | Err(Unread::NotByThese) => {}
                 Err(Unread::Damaged) => {

@@ -14,8 +14,9 @@ use sopan_core::time::Instant;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
+use super::Commons;
+use super::part::{Part, ServerTime};
 use super::server::{Known, Notice, Purges, Step, Untrue};
-use super::{Commons, Part, ServerTime};
 use crate::clock::Clock;
 use crate::store::Cache;
 use crate::store::key::{Key, Scope};
@@ -179,7 +180,7 @@ impl Watch<'_> {
             if by != self.commons.instance || before != known {
                 self.untrue_here(part, &scope).await;
             }
-            part.step_to(number, &scope);
+            part.step(step, &scope);
         }
         Ok(())
     }

@@ -10,9 +10,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+use super::part::Part;
 use super::server::{Lead, Put, Target, Untrue};
 use super::value::Written;
-use super::{Commons, Name, Part, Slot, Tag, count};
+use super::{Commons, Name, Slot, Tag, count};
 use crate::budget::Held;
 use crate::store::entry::Body;
 use crate::store::{Key, Variant};

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::{Stage, caching};
 use crate::support::commons::{Commons, Link, Way};
-use crate::support::{TICK, is_within, ms, s, settled};
+use crate::support::{TICK, is_within, leave_after, ms, s, settled};
 
 const NONE: Duration = Duration::ZERO;
 
@@ -223,6 +223,18 @@ async fn what_was_asked_for_before_a_write_elsewhere_is_not_stored_after_it() {
     fleet.play(&[(1, "PUT /a", "204", "204 bypass")]).await;
     assert_eq!(asking.await.unwrap().text(), "v1");
     settled().await;
+    assert_eq!((fleet.stages[0].has("GET /a").await, fleet.stages[1].has("GET /a").await), (false, false));
+}
+
+/// A client that hangs up before the others are told leaves no old answer to them.
+#[tokio::test(start_paused = true)]
+async fn who_leaves_after_a_write_leaves_it_told() {
+    let fleet = Fleet::new(2).await;
+    fleet.play(&[(0, "GET /a", "200 | max-age=600", "200 v1 miss"), (1, "GET /a", "-", "200 v1 hit age=0")]).await;
+    fleet.links[0].set(Way::Slow(ms(50)));
+    fleet.stages[0].will_answer("204");
+    leave_after(ms(20), fleet.stages[0].ask("PUT /a")).await;
+    sleep(ms(200)).await;
     assert_eq!((fleet.stages[0].has("GET /a").await, fleet.stages[1].has("GET /a").await), (false, false));
 }
 

@@ -17,28 +17,29 @@ pub(crate) struct Server {
 impl Server {
     /// None where there is no redis-server; a test ends then, unless nothing may be skipped.
     pub(crate) fn start() -> Option<Self> {
+        if Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_err() {
+            skipped();
+            return None;
+        }
         // Somebody else may be quicker to take the port.
-        (0..5).find_map(|_| Self::try_start())?
+        let started = (0..5).find_map(|_| Self::start_at(free_port()));
+        Some(started.expect("no port is free for long enough"))
     }
 
-    /// Nothing where its port was taken, and no server where there can be none.
-    fn try_start() -> Option<Option<Self>> {
+    /// None if the port is taken.
+    #[allow(clippy::disallowed_methods, reason = "nothing else goes on yet")]
+    fn start_at(port: u16) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
-        let Ok(process) = command.arg(directory.path()).stdout(Stdio::null()).spawn() else {
-            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "SKIPPED: redis-server is missing");
-            println!("SKIPPED: redis-server is missing");
-            return Some(None);
-        };
+        let process = command.arg(directory.path()).stdout(Stdio::null()).spawn().unwrap();
         let mut server = Self { process, port, _directory: directory };
         for _ in 0..s(20).as_millis() / ms(5).as_millis() {
             if server.process.try_wait().unwrap().is_some() {
                 return None;
             }
             if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
-                return Some(Some(server));
+                return Some(server);
             }
             sleep(ms(5));
         }
@@ -48,6 +49,16 @@ impl Server {
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+#[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a test says why it is none")]
+fn skipped() {
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "SKIPPED: redis-server is missing");
+    println!("SKIPPED: redis-server is missing");
 }
 
 impl Drop for Server {

@@ -56,9 +56,11 @@ const FLAGS: [&str; 7] = [
     "--breaker failures=5,attempts_min=10,min_span=1s,open_for=1s",
 ];
 
-/// What is open now: descriptors, and connections of clients.
+/// What is open now: descriptors, without timers, which are kept for the next who waits; and connections of clients.
 fn open(proxy: &Serve) -> (usize, u64) {
-    let descriptors = fs::read_dir(format!("/proc/{}/fd", proxy.program.0.id())).unwrap().count();
+    let entries = fs::read_dir(format!("/proc/{}/fd", proxy.program.0.id())).unwrap();
+    let links = entries.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    let descriptors = links.filter(|link| link.as_os_str() != "anon_inode:[timerfd]").count();
     let state: serde_json::Value = serde_json::from_str(&get(proxy.admin, "/state").body).unwrap();
     (descriptors, state["connections"]["open"].as_u64().unwrap())
 }

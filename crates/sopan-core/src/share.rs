@@ -42,7 +42,7 @@ pub const LAPSE: Duration = Duration::from_millis(50);
 /// The least that a turn has to leave in.
 pub const LAPSE_MIN: Duration = Duration::from_millis(2);
 /// A ledger leases no turn that is due later than this, so what one instance has asked for keeps nobody else waiting for longer.
-pub const HORIZON: Duration = Duration::from_millis(200);
+pub const HORIZON: Duration = Duration::from_millis(300);
 /// Turns in one answer.
 pub const WANT_MAX: u32 = 64;
 /// The longest after which an instance asks again that waits for what its ledger has not.
@@ -52,8 +52,8 @@ pub const BEAT: Duration = Duration::from_millis(200);
 /// One that has not said so for this long is unseen: the others leave it its share aside.
 pub const UNSEEN_AFTER: Duration = Duration::from_millis(600);
 /// After this, one that is cut off goes on alone: by then all others, who look once a [`BEAT`] and hear of it within
-/// [`TIMEOUT`], leave it its share.
-pub const ALONE_AFTER: Duration = Duration::from_millis(1000);
+/// [`TIMEOUT`], leave it its share, and have used what they were leased before.
+pub const ALONE_AFTER: Duration = Duration::from_millis(1200);
 /// One that never reached the ledger goes on alone after this: nobody keeps a share for it.
 pub const ALONE_AT_START: Duration = Duration::from_millis(500);
 /// One that is unseen for this long is counted no more, unless the settings say otherwise.

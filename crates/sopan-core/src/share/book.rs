@@ -25,6 +25,9 @@ use crate::time::{Instant, nanos};
 const RETURNED_MAX: usize = 128;
 /// What is to be returned is so after this, if nothing is asked for before.
 const RETURN_AFTER: Duration = HORIZON;
+/// A book that holds turns asks for more when the last of them is due within this part of how far they once reached. Half would be
+/// safer where the ledger is slow, but takes half as many round trips again.
+const KEPT: u32 = 4;
 /// How long it is counted what was used.
 const WINDOW: Duration = Duration::from_millis(100);
 
@@ -45,7 +48,8 @@ pub struct Book {
     asked: Option<Asked>,
     number: u64,
     heard: u64,
-    last: Option<Stamp>,
+    /// When the last turn that it was ever leased was due.
+    last: Option<Instant>,
     spent: Option<u64>,
     /// It is not worth to ask before this.
     again: Instant,
@@ -256,7 +260,8 @@ impl Book {
             lapse: lapse.max(doubt + lapse / 2),
             returned: self.returned.iter().copied().collect(),
             spent: self.spent,
-            last: self.last,
+            // By the clock as it is known now: it may have been set, or be another server's.
+            last: self.last.and_then(|last| self.clock.at_least(last)),
             valid_until: at.map(|at| Stamp(at.0.saturating_add(super::terms::micros(self.timeout)))),
         }
     }
@@ -273,7 +278,7 @@ impl Book {
             return None;
         }
         let (held, wanted) = (self.held(demand.cost, now), self.wanted(demand, now));
-        let runs_out = self.leases.back().map_or(now, |last| last.due.before((self.span / 2).max(self.took * 2)));
+        let runs_out = self.leases.back().map_or(now, |last| last.due.before((self.span / KEPT).max(self.took * 2)));
         let for_more = match held {
             _ if held >= wanted => None,
             0 => Some(self.again),
@@ -312,14 +317,18 @@ impl Book {
             self.told(asked);
         }
         self.took = received.since(asked.at);
-        self.clock.learn(asked.at, received, leased.at);
+        if self.clock.learn(asked.at, received, leased.at) {
+            // What there was of tokens by the old clock is not known by the new one, nor what was leased; by then it is over.
+            self.spend(0);
+            self.last = self.last.max(Some(received.after(HORIZON)));
+        }
         let lapse = self.terms.lapse();
         for due in &leased.due {
             let at = self.clock.when_at_last(*due).unwrap_or(received);
             let first = self.clock.when_at_first(*due).unwrap_or(received);
             let lapses = first.after(lapse).max(at.after(lapse / 2));
             let granted = Granted { due: *due, cost: asked.cost };
-            self.last = self.last.max(Some(*due));
+            self.last = self.last.max(Some(at));
             self.insert(Lease { due: at, lapses, granted });
         }
         let last = self.leases.back().map_or(received, |lease| lease.due);

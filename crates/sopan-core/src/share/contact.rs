@@ -193,8 +193,8 @@ mod tests {
             assert_eq!((contact.mode(), contact.tick(at(60_300))), (Mode::Silent, at(60_500)));
             assert!(contact.beats(at(60_500)));
             contact.failed(at(60_600));
-            assert_eq!((contact.mode(), contact.tick(at(60_600))), (Mode::Silent, at(61_000)));
-            assert_eq!(contact.tick(at(61_000)), at(61_600));
+            assert_eq!((contact.mode(), contact.tick(at(60_600))), (Mode::Silent, at(61_200)));
+            assert_eq!(contact.tick(at(61_200)), at(61_600));
             assert_eq!(contact.mode(), Mode::Alone { share: 4 });
             assert!(contact.beats(at(61_600)));
             contact.failed(at(61_700));

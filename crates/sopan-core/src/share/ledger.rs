@@ -31,7 +31,8 @@ use ring::RingPage;
 
 /// Turns that came back and are dealt out first.
 const BACK_MAX: usize = 128;
-/// A ledger that nobody uses is kept for at least this; so if one is missing that was used since, it was lost.
+/// A ledger that nobody uses is kept for at least this, and who asked it is remembered; so if it does not know somebody who was
+/// leased something since, it took the place of one that was lost.
 const KEPT_MIN: u64 = 60_000_000;
 /// How long whoever asked in vain waits until it asks again.
 const STALE_AGAIN: Duration = Duration::from_millis(1);
@@ -47,6 +48,8 @@ pub struct Ledger {
 struct State {
     /// What the clock showed last.
     at: u64,
+    /// What the clock showed when this began.
+    born: u64,
     /// Until when nothing leaves, and who asked for that.
     hold: u64,
     by: HeldBy,
@@ -60,6 +63,15 @@ enum Page {
     Rate(RatePage),
     Ring(RingPage),
     Day(DayPage),
+}
+
+/// Who asks, as far as it says how much this ledger has missed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Asker {
+    /// It went on by itself meanwhile.
+    was_alone: bool,
+    /// This ledger never heard of it; if it was leased something of late, that was by another one, which was lost.
+    is_unknown: bool,
 }
 
 /// What all that is calculated for one ask has in common.
@@ -79,13 +91,14 @@ impl Ledger {
             return nothing(ask.number, now);
         }
         let now = Now { at: now.0, members: ask.members.sound(), lapse: micros(ask.lapse), days: &ask.days };
-        self.open(&ask.terms, ask.last, &now);
+        let asker = Asker { was_alone: ask.spent.is_some(), is_unknown: self.line.heard(instance) == 0 };
+        self.open(&ask.terms, ask.last, asker, &now);
         let Some(state) = &mut self.state else { return nothing(ask.number, Stamp(now.at)) };
         for granted in self.line.unheard(instance, ask.heard).into_iter().chain(ask.returned.iter().copied()) {
             state.take_back(granted, &now);
         }
-        if let Some(spent) = ask.spent {
-            state.spend(spent, &now);
+        if let Some(spent) = ask.spent.filter(|spent| *spent > 0) {
+            state.charge_quotas(spent.min(NEVER), now.at, &now);
         }
         self.line.forget_away(now.at);
         let want = ask.want.min(WANT_MAX);
@@ -98,12 +111,10 @@ impl Ledger {
                 continue;
             }
             let next = state.earliest(ask.cost, &now);
-            horizon = place.horizon(due.len() as u64 * u64::from(ask.cost));
-            if state.is_another_day(next, &now) {
-                horizon = 0;
-                break;
-            }
-            if next > now.at + horizon {
+            let is_another_day = state.is_another_day(next, &now);
+            let far = place.horizon(due.len() as u64 * u64::from(ask.cost)).filter(|_| !is_another_day);
+            horizon = far.unwrap_or(0);
+            if far.is_none_or(|far| next > now.at + far) {
                 break;
             }
             state.charge(ask.cost, next, &now);
@@ -135,7 +146,7 @@ impl Ledger {
     /// A hold that began or ended when the clock showed `now`; answers how it stands.
     pub fn tell(&mut self, tell: &TellHold, now: Stamp) -> Option<(Duration, HeldBy)> {
         let now = Now { at: now.0, members: tell.members.sound(), lapse: 0, days: &tell.days };
-        self.open(&tell.terms, None, &now);
+        self.open(&tell.terms, None, Asker::default(), &now);
         let state = self.state.as_mut()?;
         match tell.news {
             HoldNews::Held { remaining, by } => state.hold((now.at + micros(remaining)).min(NEVER), by, &now),
@@ -145,17 +156,10 @@ impl Ledger {
     }
 
     /// Brings the pages up to now: of these limits, by this clock.
-    fn open(&mut self, terms: &Terms, last: Option<Stamp>, now: &Now<'_>) {
+    fn open(&mut self, terms: &Terms, last: Option<Stamp>, who: Asker, now: &Now<'_>) {
         let last = last.map_or(0, |last| last.0);
         match &mut self.state {
-            None => {
-                let mut state = State::new(terms);
-                // One that was lost was not full.
-                if last > 0 && now.at < last + KEPT_MIN {
-                    state.leave_one(now);
-                }
-                self.state = Some(state);
-            }
+            None => self.state = Some(State::new(terms, now.at)),
             Some(state) => {
                 if now.at < state.at {
                     // The clock was set back, or that of another server goes on: all moves with it.
@@ -170,8 +174,17 @@ impl Ledger {
         if state.hold <= now.at {
             state.hold_over();
         }
+        let last = if last <= now.at + 2 * HORIZON_MICROS { last } else { 0 };
+        if who.is_unknown && now.at < last + KEPT_MIN {
+            // What was leased by the one that was lost is still used; after that there is one token at most.
+            let over = now.at.max(state.born + HORIZON_MICROS);
+            state.rates().for_each(|rate| rate.leave_one(over, now.members));
+        }
+        if who.was_alone {
+            state.rates().for_each(|rate| rate.leave_one(now.at.max(last), now.members));
+        }
         // A server that takes over may not have heard of the last turns.
-        if last > 0 && last <= now.at + 2 * HORIZON_MICROS {
+        if last > 0 {
             state.rates().for_each(|rate| rate.go_on_after(last));
         }
         state.limits.iter_mut().for_each(|page| {
@@ -200,10 +213,10 @@ fn nothing(number: u64, at: Stamp) -> Leased {
 }
 
 impl State {
-    fn new(terms: &Terms) -> Self {
+    fn new(terms: &Terms, born: u64) -> Self {
         let rates = terms.rates.iter().map(|rate| Page::Rate(RatePage::new(*rate)));
         let limits = rates.chain(terms.quotas.iter().map(Page::quota)).collect();
-        Self { at: 0, hold: 0, by: HeldBy::Upstream, back: Vec::new(), limits }
+        Self { at: 0, born, hold: 0, by: HeldBy::Upstream, back: Vec::new(), limits }
     }
 
     fn rates(&mut self) -> impl Iterator<Item = &mut RatePage> {
@@ -215,7 +228,7 @@ impl State {
 
     /// Other limits than before: what is used of the old ones is used of the new ones of their kind, in order.
     fn change(&mut self, terms: &Terms, now: &Now<'_>) {
-        let mut new = Self::new(terms).limits;
+        let mut new = Self::new(terms, 0).limits;
         if new.len() == self.limits.len() && new.iter().zip(&self.limits).all(|(new, old)| new.is_of(old)) {
             return;
         }
@@ -249,6 +262,7 @@ impl State {
                 Page::Day(_) => {}
             }
         }
+        self.born = self.born.saturating_sub(back);
         self.hold = self.hold.saturating_sub(back);
         self.back.clear();
     }
@@ -350,19 +364,6 @@ impl State {
         self.back.remove(at);
         self.charge_quotas(cost.into(), due, now);
         Some(due)
-    }
-
-    /// An instance was alone, and spent so much: the rates have one token at most, so that there is no second burst.
-    fn spend(&mut self, spent: u64, now: &Now<'_>) {
-        self.leave_one(now);
-        if spent > 0 {
-            let spent = spent.min(NEVER);
-            self.charge_quotas(spent, now.at, now);
-        }
-    }
-
-    fn leave_one(&mut self, now: &Now<'_>) {
-        self.rates().for_each(|rate| rate.leave_one(now.at, now.members));
     }
 
     fn hold(&mut self, end: u64, by: HeldBy, now: &Now<'_>) {

@@ -30,19 +30,20 @@ impl ServerClock {
         Self { bounds: None }
     }
 
-    /// It showed `at` at some time from `sent` to `received`.
-    pub(super) fn learn(&mut self, sent: Instant, received: Instant, at: Stamp) {
+    /// It showed `at` at some time from `sent` to `received`; answers whether it was set since the last time.
+    pub(super) fn learn(&mut self, sent: Instant, received: Instant, at: Stamp) -> bool {
         let shown = i128::from(at.0) * 1000;
         let least = shown - i128::from(received.as_nanos());
         // It shows whole microseconds, rounded down.
         let most = shown + 999 - i128::from(sent.as_nanos());
-        let bounds = match self.bounds.map(|bounds| bounds.by(received)) {
-            Some(old) if old.least <= most && least <= old.most => {
-                Bounds { least: old.least.max(least), most: old.most.min(most), known: received }
-            }
-            _ => Bounds { least, most, known: received },
+        let old = self.bounds.map(|bounds| bounds.by(received));
+        let agrees = |old: &Bounds| old.least <= most && least <= old.most;
+        let bounds = match old.filter(agrees) {
+            Some(old) => Bounds { least: old.least.max(least), most: old.most.min(most), known: received },
+            None => Bounds { least, most, known: received },
         };
         self.bounds = Some(bounds);
+        old.is_some_and(|old| !agrees(&old))
     }
 
     /// When it has certainly come to show `stamp`.
@@ -98,8 +99,7 @@ mod tests {
         assert_eq!(clock.when_at_last(Stamp(1_200_000)), Some(at(220_000)));
         assert_eq!(clock.when_at_first(Stamp(1_200_000)), Some(Instant::from_nanos(139_999_001)));
         clock.learn(at(100_000), at(100_200), Stamp(1_100_100));
-        let drift = Duration::from_nanos(0);
-        assert_eq!(clock.when_at_last(Stamp(1_200_000)), Some(at(200_100).after(drift)));
+        assert_eq!(clock.when_at_last(Stamp(1_200_000)), Some(at(200_100)));
         clock.learn(at(110_000), at(190_000), Stamp(1_115_000));
         // 90 ms later the clocks may be 45 µs further apart.
         assert_eq!(clock.when_at_last(Stamp(1_200_000)), Some(Instant::from_nanos(200_144_500)));
@@ -110,7 +110,8 @@ mod tests {
     fn a_clock_that_was_set_is_believed_at_once() {
         let mut clock = ServerClock::unknown();
         clock.learn(at(0), at(200), Stamp(5_000_100));
-        clock.learn(at(1_000), at(1_200), Stamp(2_000_000));
+        assert!(!clock.learn(at(500), at(700), Stamp(5_000_600)));
+        assert!(clock.learn(at(1_000), at(1_200), Stamp(2_000_000)));
         assert_eq!(clock.when_at_last(Stamp(2_000_000)), Some(at(1_200)));
     }
 }

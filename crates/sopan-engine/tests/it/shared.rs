@@ -285,3 +285,50 @@ async fn a_store_that_forgets_everything_costs_at_most_one_burst_more() {
     assert!(after >= 86, "{after} of 90");
     assert!(group.shared.iter().all(|shared| shared.look().counted == 4));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_part_of_the_store_that_is_gone_concerns_only_the_lanes_that_need_it() {
+    let log = Log::keep();
+    let store = Store::of_parts(true);
+    let shared = ["one", "two"].map(|name| store.instance(name, GoingAlone::default()));
+    let bench = |shared, name: &str| {
+        Bench::sharing(
+            shared,
+            |_| Answer::json(200, "{}"),
+            |settings| {
+                ten_a_second(settings);
+                name.clone_into(&mut settings.name);
+            },
+        )
+    };
+    let [shop, mail] = ["shop", "mail"].map(|name| shared.each_ref().map(|shared| bench(shared, name)));
+    sleep(s(1)).await;
+    let crowds: Vec<_> = shop.iter().chain(&mail).flat_map(|bench| bench.crowd(200)).collect();
+    sleep(s(2)).await;
+    store.loses_a_part();
+    sleep(s(2)).await;
+    // One of the two upstreams goes on alone in both instances, and nothing is heard of that from the other.
+    let rates = || async {
+        let count = |benches: &[Bench; 2]| benches.iter().map(|bench| bench.upstream.arrivals()).collect::<Vec<_>>();
+        let before = [count(&shop), count(&mail)];
+        sleep(s(4)).await;
+        let after = [count(&shop), count(&mail)];
+        [0, 1].map(|upstream| [0, 1].map(|one: usize| after[upstream][one] - before[upstream][one]))
+    };
+    for rate in rates().await {
+        assert!((38..=41).contains(&rate.iter().sum::<usize>()), "{rate:?} in 4 s");
+    }
+    assert!(shared.iter().all(|shared| shared.look().mode == StoreMode::Shared));
+    let warnings = log.warnings();
+    let told = "Redis refuses: CLUSTERDOWN: this instance goes on at 1 of 2 parts of each limit";
+    assert!(warnings.len() == 2 && warnings.iter().all(|warning| warning.ends_with(told)), "{warnings:#?}");
+    store.finds_its_part();
+    sleep(s(2)).await;
+    for rate in rates().await {
+        assert!((38..=41).contains(&rate.iter().sum::<usize>()), "{rate:?} in 4 s");
+    }
+    let back =
+        log.entries().into_iter().filter(|entry| entry.message.ends_with("Redis answers again: its limits are shared"));
+    assert_eq!((log.warnings().len(), back.count()), (2, 2));
+    drop(crowds);
+}

@@ -2,8 +2,8 @@
 //!
 //! Each has a count of what it was served. Of those who got less than they wanted, one may be served at most a *lead* more than
 //! the one that was served least: a lead is its part of what a horizon holds. Whoever is further ahead gets only what is due
-//! within half of the horizon: so nothing is left unused for the sake of one who does not come, and who comes in time finds
-//! room in the other half. One that was satisfied, or was away, starts where those are who were served least, so
+//! within half of the horizon, a lead at once: so nothing is left unused for the sake of one who does not come, and who comes in
+//! time finds room in the other half. One that was satisfied, or was away, starts where those are who were served least, so
 //! nobody saves turns up, and nobody pays for what was left over.
 //!
 //! Who asks in vain is told when it is worth to ask again: when there will be room for half a lead, behind those who were
@@ -137,10 +137,13 @@ impl Line {
 }
 
 impl Place {
-    /// How far ahead it may be served when it was served so much already now.
-    pub(super) fn horizon(&self, served: u64) -> u64 {
-        let has_lead = self.rest.is_some_and(|rest| served >= rest);
-        if has_lead { HORIZON_MICROS / 2 } else { HORIZON_MICROS }
+    /// How far ahead it may be served when it was served so much already now; none if it is served no more.
+    pub(super) fn horizon(&self, served: u64) -> Option<u64> {
+        let Some(rest) = self.rest else { return Some(HORIZON_MICROS) };
+        if served < rest {
+            return Some(HORIZON_MICROS);
+        }
+        (served < rest + self.lead).then_some(HORIZON_MICROS / 2)
     }
 
     /// How long it takes, from when there is a first turn for it, until there are enough of those that it misses to ask.

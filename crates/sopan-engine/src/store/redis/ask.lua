@@ -18,7 +18,7 @@ if (valid_until > 0 and now.at > valid_until) or number <= (record and record[2]
   return {number, 0, now.at, 0, 1000, 1, 0, 0, 0}
 end
 
-local state = open(pages, days, last, now)
+local state = open(pages, days, last, spent >= 0, not record, now)
 record = record_of(instance)
 
 -- What comes back: leased and never heard of, or not used.
@@ -29,10 +29,7 @@ local returned = tonumber(ARGV[at_argument])
 for i = 1, returned do
   take_back(state, days, tonumber(ARGV[at_argument + 2 * i - 1]), tonumber(ARGV[at_argument + 2 * i]), now)
 end
-if spent >= 0 then
-  leave_one(state, now)
-  if spent > 0 then charge_quotas(state, days, min(spent, NEVER), now.at, now) end
-end
+if spent > 0 then charge_quotas(state, days, min(spent, NEVER), now.at, now) end
 
 -- Who is away wants nothing any more; after a while it is forgotten.
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now.at, 'LIMIT', 0, FORGOTTEN_MAX)) do
@@ -78,9 +75,13 @@ while #due < want do
     due[#due + 1] = came_back
   else
     local next_due = earliest(state, days, cost, now)
+    local is_far = is_another_day(days, next_due)
     horizon = HORIZON
-    if rest and #due * cost >= rest then horizon = HORIZON / 2 end
-    if is_another_day(days, next_due) then
+    if rest and #due * cost >= rest then
+      horizon = HORIZON / 2
+      is_far = is_far or #due * cost >= rest + lead
+    end
+    if is_far then
       horizon = 0
       break
     end

@@ -5,7 +5,7 @@ local now = {at = clock(ARGV[1]), seen = tonumber(ARGV[2]), counted = tonumber(A
 local remaining, by = tonumber(ARGV[4]), tonumber(ARGV[5])
 local pages, days, at_argument = read_terms(6)
 
-local state = open(pages, days, 0, now)
+local state = open(pages, days, 0, false, false, now)
 if remaining > 0 then
   hold(state, min(now.at + remaining, NEVER), by, now)
 else

@@ -5,9 +5,9 @@
 --   rate {'r', interval, parts, burst, whole, part, unheld whole or -1, unheld part}
 --   ring {'s', count, span, used, {leaves, turns, leaves, turns, ...}}
 --   day  {'d', count, name, {date, used, date, used, ...}}
--- A state is {1, at, hold, by, {due, cost, due, cost, ...}, pages}; the first number is the version of all this.
+-- A state is {1, at, hold, by, {due, cost, due, cost, ...}, pages, born}; the first number is the version of all this.
 
-local HORIZON = 200000
+local HORIZON = 300000
 local NEVER = 4503599627370496
 local GROUPS = 128
 local GROUPS_MAX = 256
@@ -147,8 +147,8 @@ local function rate_one_at(page, at, now)
   return plus(at, 0, more, more_part, page[3])
 end
 
-local function rate_leave_one(page, now)
-  local whole, part = rate_one_at(page, now.at, now)
+local function rate_leave_one(page, at, now)
+  local whole, part = rate_one_at(page, at, now)
   page[5], page[6] = later(page[5], page[6], whole, part)
   if page[7] >= 0 then
     page[7], page[8] = later(page[7], page[8], whole, part)
@@ -469,10 +469,6 @@ local function keep_back_from(state, from)
   state[5] = kept
 end
 
-local function leave_one(state, now)
-  rates(state, function(page) rate_leave_one(page, now) end)
-end
-
 local function hold(state, hold_end, by, now)
   if hold_end <= state[3] then return end
   state[3], state[4] = hold_end, by
@@ -489,12 +485,11 @@ local function held(state, at)
   return max(state[3] - at, 0)
 end
 
-local function open(pages, days, last, now)
+local function open(pages, days, last, was_alone, is_unknown, now)
   local packed = redis.call('GET', KEYS[1])
   local state
   if not packed then
-    state = {1, 0, 0, 0, {}, pages}
-    if last > 0 and now.at < last + KEPT_MIN then leave_one(state, now) end
+    state = {1, 0, 0, 0, {}, pages, now.at}
   else
     state = cmsgpack.unpack(packed)
     if state[1] ~= 1 then return error('this ledger is of another version of sopan') end
@@ -508,7 +503,7 @@ local function open(pages, days, last, now)
           ring_shift(page, back)
         end
       end
-      state[3], state[5] = max(state[3] - back, 0), {}
+      state[3], state[5], state[7] = max(state[3] - back, 0), {}, max(state[7] - back, 0)
       redis.call('DEL', KEYS[2], KEYS[3], KEYS[4])
     end
     change(state, pages, days, now.at)
@@ -518,7 +513,14 @@ local function open(pages, days, last, now)
     rates(state, rate_hold_over)
     state[3] = 0
   end
-  if last > 0 and last <= now.at + 2 * HORIZON then
+  if last > now.at + 2 * HORIZON then last = 0 end
+  if is_unknown and now.at < last + KEPT_MIN then
+    rates(state, function(page) rate_leave_one(page, max(now.at, state[7] + HORIZON), now) end)
+  end
+  if was_alone then
+    rates(state, function(page) rate_leave_one(page, max(now.at, last), now) end)
+  end
+  if last > 0 then
     rates(state, function(page) rate_go_on_after(page, last) end)
   end
   for _, page in ipairs(state[6]) do

@@ -18,6 +18,7 @@ use super::{EPOCH, ms, wall};
 /// The store, which all instances reach.
 pub(crate) struct Store {
     clock: Clock,
+    is_in_parts: bool,
     inner: Mutex<Inner>,
 }
 
@@ -27,6 +28,8 @@ struct Inner {
     register: Register,
     listeners: Vec<(String, Hear)>,
     fault: Option<Fault>,
+    /// The ledger of this lane is on a part that is gone.
+    lost: Option<String>,
     /// Questions of each kind that were answered.
     asks: usize,
     beats: usize,
@@ -43,7 +46,12 @@ struct Way {
 
 impl Store {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { clock: Clock::paused(wall()), inner: Mutex::default() })
+        Self::of_parts(false)
+    }
+
+    /// One of which a part can fail by itself, if so.
+    pub(crate) fn of_parts(is_in_parts: bool) -> Arc<Self> {
+        Arc::new(Self { clock: Clock::paused(wall()), is_in_parts, inner: Mutex::default() })
     }
 
     /// An instance of this name that shares through it; its steward runs.
@@ -57,6 +65,19 @@ impl Store {
     /// From now on nobody reaches it, or everybody again.
     pub(crate) fn fails(&self, fault: Option<Fault>) {
         self.inner.lock().fault = fault;
+    }
+
+    /// A part of it is gone, with the ledger of one lane; answers which.
+    pub(crate) fn loses_a_part(&self) -> String {
+        let inner = &mut *self.inner.lock();
+        let lane = inner.ledgers.keys().next().expect("a lane has asked").clone();
+        inner.lost = Some(lane.clone());
+        lane
+    }
+
+    /// It has that again.
+    pub(crate) fn finds_its_part(&self) {
+        self.inner.lock().lost = None;
     }
 
     /// All that it knew is gone.
@@ -94,12 +115,31 @@ impl Way {
     }
 }
 
+impl Way {
+    /// Whether the part is there that has a lane's ledger.
+    fn has(&self, lane: &str) -> Result<(), Fault> {
+        let lost = self.store.inner.lock().lost.clone();
+        match lost.as_deref() == Some(lane) {
+            true => Err(Fault::Refused("CLUSTERDOWN".to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Ledgers for Way {
     fn ask<'a>(&'a self, lane: &'a str, ask: &'a Ask) -> Answer<'a, Leased> {
-        Box::pin(self.go(move |inner, now| {
-            inner.asks += 1;
-            inner.ledgers.entry(lane.to_owned()).or_default().ask(&self.instance, ask, now)
-        }))
+        Box::pin(async move {
+            self.has(lane)?;
+            self.go(move |inner, now| {
+                inner.asks += 1;
+                inner.ledgers.entry(lane.to_owned()).or_default().ask(&self.instance, ask, now)
+            })
+            .await
+        })
+    }
+
+    fn is_in_parts(&self) -> bool {
+        self.store.is_in_parts
     }
 
     fn hold<'a>(&'a self, lane: &'a str, told: &'a TellHold) -> Answer<'a, ()> {
@@ -128,8 +168,11 @@ impl Ledgers for Way {
         Box::pin(self.go(move |inner, _| inner.register.leave(&self.instance)))
     }
 
-    fn probe<'a>(&'a self, _: &'a str) -> Answer<'a, ()> {
-        Box::pin(self.go(|_, _| ()))
+    fn probe<'a>(&'a self, lane: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            self.has(lane)?;
+            self.go(|_, _| ()).await
+        })
     }
 
     fn listen(&self, hear: Hear) -> Pin<Box<dyn Future<Output = Fault> + Send + '_>> {

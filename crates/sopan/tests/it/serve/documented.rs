@@ -27,7 +27,8 @@ fn scraped(proxy: &Serve) -> Vec<Family> {
     open_metrics::parse(&text).unwrap_or_else(|why| panic!("{why}\nin\n{text}"))
 }
 
-/// What is told where everything is on: clients that have keys, a cache on disk, one API that is only observed.
+/// What is told where everything is on: clients that have keys, a cache on disk, one API that is only observed, and a Redis,
+/// which is not there.
 fn everything() -> Vec<Family> {
     let directory = tempfile::tempdir().unwrap();
     let proxy = Serve::start_with(&format!(

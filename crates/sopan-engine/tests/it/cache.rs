@@ -185,7 +185,7 @@ fn answer(text: &str, body: &str) -> script::Answer {
         answer = if let Some(body) = part.strip_prefix("= ") {
             answer.body(body.to_owned())
         } else if let Some(seconds) = part.strip_prefix("body after ") {
-            let begun = answer.body("").header("Content-Length", &body.len().to_string());
+            let begun = answer.body("").header("Content-Length", body.len().to_string());
             begun.sleep(s(seconds.parse().unwrap())).send(body.to_owned())
         } else if let Some(seconds) = part.strip_prefix("after ") {
             answer.after(s(seconds.parse().unwrap()))

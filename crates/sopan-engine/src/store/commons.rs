@@ -258,8 +258,6 @@ impl Commons {
         if self.is_in_step.swap(false, Ordering::AcqRel) {
             *self.lost.lock() = Some(why);
             self.stir.notify_one();
-            // What they wait for they would not hear.
-            self.waiting.tell_all();
         }
     }
 

@@ -45,7 +45,7 @@ use crate::support::{Bench, Got, s, settled, wall};
 ///
 /// `GET /a | Accept: text/html` is a request, to the host `proxy.test` unless it names another. `200 | max-age=60 | ETag: "a"`
 /// is an answer: what has no name is its `Cache-Control`; behind `=` stands its body, else that is `v` and its number; it comes
-/// `after 2` seconds. Several answers stand apart by `||`. The upstream is not asked where there is `-`, and nobody listens
+/// `after 2` seconds, or all of it but the head with `body after 2`. Several answers stand apart by `||`. The upstream is not asked where there is `-`, and nobody listens
 /// there where there is `down`.
 ///
 /// `200 v1 hit age=3` is what the client gets: the status, the body, or why it was refused, what the cache did, and the `Age`.
@@ -184,6 +184,9 @@ fn answer(text: &str, body: &str) -> script::Answer {
     for part in parts {
         answer = if let Some(body) = part.strip_prefix("= ") {
             answer.body(body.to_owned())
+        } else if let Some(seconds) = part.strip_prefix("body after ") {
+            let begun = answer.body("").header("Content-Length", body.len().to_string());
+            begun.sleep(s(seconds.parse().unwrap())).send(body.to_owned())
         } else if let Some(seconds) = part.strip_prefix("after ") {
             answer.after(s(seconds.parse().unwrap()))
         } else if let Some((name, value)) = part.split_once(": ") {

@@ -51,6 +51,7 @@ async fn watch(cache: Weak<Cache>, commons: &Arc<Commons>) {
                 }
                 let missed = watch.stay_in_step(notices).await;
                 commons.is_in_step.store(false, Ordering::Release);
+                // What they wait for they would not hear.
                 commons.waiting.tell_all();
                 (missed, commons.lost.lock().take())
             }

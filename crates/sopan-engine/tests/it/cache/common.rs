@@ -122,7 +122,7 @@ async fn nobody_is_asked_in_vain() {
 
 #[tokio::test(start_paused = true)]
 async fn a_private_answer_is_found_by_its_owner_at_any_instance() {
-    let fleet = Fleet::new(2).await;
+    let fleet = Fleet::new(3).await;
     let (ann, bob) = ("GET /me | Authorization: ann", "GET /me | Authorization: bob");
     fleet
         .play(&[
@@ -131,6 +131,8 @@ async fn a_private_answer_is_found_by_its_owner_at_any_instance() {
             (1, "GET /me", "200 | private, max-age=60", "200 v2 miss"),
             (1, ann, "-", "200 v1 hit age=0"),
             (0, bob, "-", "200 v1 hit age=0"),
+            (2, bob, "-", "200 v1 hit age=0"),
+            (2, ann, "-", "200 v1 hit age=0"),
             (0, "GET /me | Host: other.test | Authorization: ann", "200 | private, max-age=60", "200 v2 miss"),
             (0, "GET /de | Accept-Language: de", "200 | max-age=60 | Vary: Accept-Language", "200 v3 miss"),
             (1, "GET /de | Accept-Language: en", "200 | max-age=60 | Vary: Accept-Language", "200 v3 miss"),
@@ -224,6 +226,36 @@ async fn what_was_asked_for_before_a_write_elsewhere_is_not_stored_after_it() {
     assert_eq!(asking.await.unwrap().text(), "v1");
     settled().await;
     assert_eq!((fleet.stages[0].has("GET /a").await, fleet.stages[1].has("GET /a").await), (false, false));
+}
+
+/// What was asked for in common before a write is not taken after it.
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_from_the_server_when_it_becomes_untrue_is_not_taken() {
+    let fleet = Fleet::new(2).await;
+    fleet.play(&[(0, "GET /a", "200 | max-age=600", "200 v1 miss")]).await;
+    fleet.links[1].set(Way::Late(ms(50)));
+    fleet.stages[1].will_answer("200 | max-age=600 | = new");
+    let asking = fleet.stages[1].spawn("GET /a", 1);
+    sleep(ms(20)).await;
+    fleet.play(&[(0, "PUT /a", "204", "204 bypass")]).await;
+    assert_eq!(asking.await.unwrap().text(), "new");
+    fleet.play(&[(1, "GET /a", "-", "200 new hit age=0")]).await;
+}
+
+/// What is at hand may be younger than what the others have.
+#[tokio::test(start_paused = true)]
+async fn an_older_answer_takes_the_place_of_none() {
+    let fleet = Fleet::new(2).await;
+    fleet.play(&[(0, "GET /a", "200 | max-age=10 | ETag: \"a\"", "200 v1 miss")]).await;
+    fleet.links[1].set(Way::Cut);
+    sleep(s(1)).await;
+    fleet.play(&[(1, "GET /a", "200 | max-age=10 | ETag: \"b\"", "200 v1 miss")]).await;
+    fleet.links[1].set(Way::Open);
+    sleep(s(12)).await;
+    let before = fleet.commons.fetches();
+    fleet.play(&[(1, "GET /a", "304", "200 v1 revalidated age=0")]).await;
+    assert_eq!(fleet.commons.fetches(), before + 1);
+    assert_eq!(fleet.stages[1].last_asked_with("if-none-match").as_deref(), Some("\"b\""));
 }
 
 /// A client that hangs up before the others are told leaves no old answer to them.
@@ -398,6 +430,13 @@ async fn of_those_who_ask_at_several_instances_one_goes_to_the_upstream() {
     assert_eq!(arrivals, [1, 0, 0]);
     let ended = fleet.stages[2].bench.seen.ended();
     assert!(ended.iter().all(|ended| ended.saved_a_token && ended.cache.unwrap().word() == "coalesced"));
+    // Also while a body comes that is stored when it is whole.
+    fleet.stages[0].will_answer("200 | max-age=60 | body after 3");
+    let first = fleet.stages[0].spawn("GET /b", 1);
+    settled().await;
+    let other = fleet.stages[1].spawn("GET /b", 1);
+    assert_eq!((first.await.unwrap().text(), other.await.unwrap().text()), ("v2", "v2"));
+    assert_eq!(fleet.stages[1].bench.upstream.arrivals(), 0);
     // When it is stale, too.
     sleep(s(70)).await;
     fleet.stages[1].will_answer("200 | max-age=60 | after 3");
@@ -428,6 +467,16 @@ async fn who_waits_in_vain_goes_by_itself() {
         assert_eq!((got.status(), got.text()), (200, "v1"));
         is_within(got.head_at, s(waits_for), s(waits_for) + 5 * TICK);
     }
+    // One that is cut off itself does not wait for what it would not hear.
+    let fleet = Fleet::new(2).await;
+    fleet.stages[0].will_answer("200 | max-age=60 | after 30");
+    fleet.stages[1].will_answer("200 | max-age=60");
+    let _first = fleet.stages[0].spawn("GET /a", 1);
+    settled().await;
+    let asking = fleet.stages[1].spawn("GET /a", 1);
+    sleep(s(1)).await;
+    fleet.links[1].set(Way::Cut);
+    is_within(asking.await.unwrap().head_at, s(1), s(1) + 5 * TICK);
     // One that has little time goes by itself while there is some.
     let mut fleet = Fleet::new(1).await;
     fleet.add(NONE, |settings| {

@@ -63,8 +63,10 @@ struct Leads {
 pub(crate) enum Way {
     Open,
     Cut,
-    /// Each answer takes so long.
+    /// Each question takes so long on its way.
     Slow(Duration),
+    /// Each answer does.
+    Late(Duration),
     /// What is told to all does not come, and nobody says so.
     Deaf,
 }
@@ -182,11 +184,15 @@ impl Link {
         Box::pin(async move {
             let way = *self.way.lock();
             match way {
-                Way::Open | Way::Deaf => {}
+                Way::Open | Way::Deaf | Way::Late(_) => {}
                 Way::Slow(span) => sleep(span).await,
                 Way::Cut => return Err(CommonsError::Lost("the way is cut".to_owned())),
             }
-            Ok(answer(&self.commons, &mut self.commons.inner.lock()))
+            let answer = answer(&self.commons, &mut self.commons.inner.lock());
+            if let Way::Late(span) = way {
+                sleep(span).await;
+            }
+            Ok(answer)
         })
     }
 }

@@ -13,7 +13,6 @@ mod look;
 mod steward;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -172,8 +171,8 @@ impl Shared {
     }
 
     /// Speaks with the store until this instance [leaves](Self::leave); some task must poll it.
-    pub fn serve(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
-        async move { Steward::new(self).run().await }
+    pub async fn serve(self: Arc<Self>) {
+        Steward::new(self).run().await;
     }
 
     /// Gives back what was not used, and says that this instance ends, if the store takes that within a moment. Nothing is
@@ -240,11 +239,6 @@ impl Shared {
     pub(crate) fn contact(&self) -> Contact {
         let GoingAlone { instances, grace, on_store_failure } = self.alone;
         Contact::new(on_store_failure, grace, instances, self.clock.now())
-    }
-
-    /// Whether a part of the store can fail by itself.
-    fn is_in_parts(&self) -> bool {
-        self.kind == "cluster"
     }
 
     fn is_leaving(&self) -> bool {

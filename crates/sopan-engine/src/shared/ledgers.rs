@@ -28,7 +28,12 @@ pub trait Ledgers: fmt::Debug + Send + Sync + 'static {
     /// Says that it ends.
     fn leave(&self) -> Answer<'_, ()>;
 
-    /// Whether the part of the store is there that has this lane's ledger, where the store has parts.
+    /// Whether a part of the store can fail by itself.
+    fn is_in_parts(&self) -> bool {
+        false
+    }
+
+    /// Whether the part of the store is there that has this lane's ledger.
     fn probe<'a>(&'a self, lane: &'a str) -> Answer<'a, ()>;
 
     /// Tells what others let all know, until that is lost; answers why it was. What is missed meanwhile a lane learns with the

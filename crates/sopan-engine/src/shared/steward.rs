@@ -211,7 +211,7 @@ impl Steward {
     /// The store does not answer, or a part of it that `lane` needs.
     fn lost(&mut self, lane: Option<usize>, fault: &Fault, now: Instant) {
         self.is_news = true;
-        if let Some(lane) = lane.filter(|_| self.shared.is_in_parts() && self.contact.mode() == Mode::Shared) {
+        if let Some(lane) = lane.filter(|_| self.shared.ledgers.is_in_parts() && self.contact.mode() == Mode::Shared) {
             let seated = Arc::clone(&self.lanes[lane].seated);
             let contact = self.lanes[lane].contact.get_or_insert_with(|| {
                 let upstream = &*seated.upstream;

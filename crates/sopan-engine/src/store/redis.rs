@@ -8,6 +8,8 @@
 
 mod connect;
 mod ledgers;
+#[cfg(test)]
+mod tests;
 mod url;
 
 use std::fmt;
@@ -56,7 +58,7 @@ pub enum RedisSetupError {
     #[error("{url} cannot be used: {why}")]
     Settings {
         /// Without what is secret in it.
-        url: RedisUrl,
+        url: String,
         /// What the library says.
         why: String,
     },
@@ -165,9 +167,13 @@ impl Redis {
         roots.check()?;
         let authorities = roots.pem()?;
         let way = Way::new(settings, authorities)
-            .map_err(|error| RedisSetupError::Settings { url: url.clone(), why: error.to_string() })?;
+            .map_err(|error| RedisSetupError::Settings { url: url.to_string(), why: error.to_string() })?;
         let (state, changed) = (Mutex::new(State::Idle), Notify::new());
         Ok(Self { inner: Arc::new(Inner { way, url, timeout, clock, state, changed }) })
+    }
+
+    pub(crate) fn url(&self) -> &RedisUrl {
+        &self.inner.url
     }
 
     /// Runs a script; where the server does not know it, it is told.

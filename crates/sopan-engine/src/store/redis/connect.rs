@@ -43,7 +43,7 @@ const UNDER_WAY_MAX: usize = 4096;
 
 impl Way {
     pub(super) fn new(settings: RedisSettings, authorities: Option<Vec<u8>>) -> RedisResult<Self> {
-        let certificates = settings.url.is_tls.then(|| TlsCertificates { client_tls: None, root_cert: authorities });
+        let certificates = settings.url.is_tls.then_some(TlsCertificates { client_tls: None, root_cert: authorities });
         let mut way = Self { settings, certificates, cluster: None, last: AtomicUsize::new(0) };
         if way.settings.url.kind == Kind::Cluster {
             way.cluster = Some(way.cluster_client()?);
@@ -104,7 +104,7 @@ impl Way {
             // What is published in a Cluster comes by every node of it.
             Kind::Cluster => {
                 let mut refused = None;
-                for node in self.from_the_last() {
+                for node in self.beginning_with_the_last() {
                     match self.one(&url.nodes[node], ProtocolVersion::RESP3, config.clone()).await {
                         Ok(line) => return Ok(line),
                         Err(error) => refused = Some(error),
@@ -130,7 +130,7 @@ impl Way {
     /// Where the Sentinels say that the master is.
     async fn master(&self, name: &str, login: &Login) -> RedisResult<Node> {
         let mut refused = None;
-        for at in self.from_the_last() {
+        for at in self.beginning_with_the_last() {
             let sentinel = &self.settings.url.nodes[at];
             match self.ask_sentinel(sentinel, login, name).await {
                 Ok(Some(node)) => {
@@ -157,7 +157,7 @@ impl Way {
     }
 
     /// All of them, beginning with the one that answered last.
-    fn from_the_last(&self) -> impl Iterator<Item = usize> + use<> {
+    fn beginning_with_the_last(&self) -> impl Iterator<Item = usize> + use<> {
         let (count, last) = (self.settings.url.nodes.len(), self.last.load(Relaxed));
         (0..count).map(move |at| (last + at) % count)
     }
@@ -242,13 +242,13 @@ impl Line {
         let Some(node) = error.redirect_node().and_then(|(address, _)| by_address(address)) else { return Err(error) };
         if !is_asked {
             let value = cluster.route_command(command.clone(), RoutingInfo::SingleNode(node)).await?;
-            return value.extract_error().map_err(Into::into);
+            return value.extract_error();
         }
         let mut both = redis::pipe();
         both.cmd("ASKING").ignore().add_command(command.clone());
         let answers = cluster.route_pipeline(both, 1, 1, node).await?;
         let answer = answers.into_iter().next().ok_or(error)?;
-        answer.extract_error().map_err(Into::into)
+        answer.extract_error()
     }
 }
 

@@ -94,6 +94,10 @@ impl Ledgers for RedisLedgers {
         Box::pin(async { self.say("leave", 1).await.map(drop) })
     }
 
+    fn is_in_parts(&self) -> bool {
+        self.redis.url().is_cluster()
+    }
+
     fn probe<'a>(&'a self, lane: &'a str) -> Answer<'a, ()> {
         Box::pin(async move {
             let mut touch = Cmd::new();

@@ -76,6 +76,10 @@ impl RedisUrl {
         }
     }
 
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.kind == Kind::Cluster
+    }
+
     /// Whether a password goes over a network on which others can read it.
     pub fn shows_password(&self) -> bool {
         let is_elsewhere = |node: &Node| {

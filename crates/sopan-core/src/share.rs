@@ -54,6 +54,8 @@ pub const UNSEEN_AFTER: Duration = Duration::from_millis(600);
 /// After this, one that is cut off goes on alone: by then all others, who look once a [`BEAT`] and hear of it within
 /// [`TIMEOUT`], leave it its share, and have used what they were leased before.
 pub const ALONE_AFTER: Duration = Duration::from_millis(1200);
+/// One that never reached the ledger goes on alone after this: nobody keeps a share for it.
+pub const ALONE_AT_START: Duration = Duration::from_millis(500);
 /// One that is unseen for this long is counted no more, unless the settings say otherwise.
 pub const GRACE: Duration = Duration::from_secs(10);
 /// One that is cut off tries so often whether it still is.

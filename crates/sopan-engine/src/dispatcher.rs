@@ -10,6 +10,7 @@
 
 mod operator;
 mod shade;
+mod sharing;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -29,6 +30,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::clock::Clock;
+use crate::shared::Seat;
 use crate::state::StateHandle;
 use shade::Shade;
 
@@ -68,6 +70,8 @@ pub(crate) struct Dispatcher {
     clock: Clock,
     /// What its upstream is called in the log.
     upstream: Arc<str>,
+    /// By which it says what it wants of those who share its limits, if they are shared.
+    seat: Option<Seat>,
 }
 
 #[derive(Debug)]
@@ -114,17 +118,21 @@ impl Dispatcher {
         clock: Clock,
         upstream: Arc<str>,
         state: Option<StateHandle>,
+        seat: Option<Seat>,
     ) -> Self {
         let (waiters, calls, notes) = (Vec::new(), Vec::new(), Vec::new());
         let mut shared =
             Shared { lane, shadow, state, notes, waiters, calls, armed: Instant::NEVER, barred: (false, None) };
         let now = shared.now(clock);
+        if let Some(seat) = &seat {
+            shared.lane.share(seat.timeout(), now);
+        }
         if let Some(state) = &shared.state {
             let notes = state.restore(&shared.lane.kept());
             shared.lane.restore(&notes, now);
         }
         let (shared, bars, holds) = (Mutex::new(shared), Notify::new(), AtomicU64::new(0));
-        Self { shared, bell: Arc::default(), bars, holds, clock, upstream }
+        Self { shared, bell: Arc::default(), bars, holds, clock, upstream, seat }
     }
 
     /// Serves the lane until the dispatcher is gone.
@@ -241,8 +249,10 @@ impl Dispatcher {
         shared.armed = shared.armed.min(next);
         let change = shared.lane.take_change();
         let is_barred = shared.is_newly_barred(now);
+        let errand = self.errand(&mut shared, now);
         drop(shared);
         wakers.into_iter().for_each(Waker::wake);
+        self.want(errand);
         if is_barred {
             self.bars.notify_waiters();
         }
@@ -263,8 +273,10 @@ impl Dispatcher {
         let next = shared.step(now, &mut wakers);
         shared.armed = next;
         let is_barred = shared.is_newly_barred(now);
+        let errand = self.errand(&mut shared, now);
         drop(shared);
         wakers.into_iter().for_each(Waker::wake);
+        self.want(errand);
         if is_barred {
             self.bars.notify_waiters();
         }

@@ -31,6 +31,7 @@ pub mod exchange;
 mod interim;
 pub mod jitter;
 pub mod refusal;
+pub mod shared;
 mod state;
 mod store;
 mod transport;

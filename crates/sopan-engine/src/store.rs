@@ -14,6 +14,7 @@ mod key;
 mod load;
 mod memory;
 mod read;
+pub(crate) mod redis;
 mod spill;
 #[cfg(test)]
 mod tests;

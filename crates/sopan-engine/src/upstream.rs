@@ -30,6 +30,7 @@ use crate::exchange::caching::background::BACKGROUND_MAX;
 use crate::exchange::log::Seldom;
 use crate::exchange::story::Audience;
 use crate::jitter::Jitter;
+use crate::shared::Shared;
 use crate::state::StateHandle;
 use crate::store::{Cache, Key, Place};
 use crate::transport::{ClientCertificate, Dial, Roots, Target, TlsError, Transport};
@@ -152,6 +153,8 @@ pub struct Surroundings {
     pub state: Option<StateHandle>,
     /// Where its answers are stored; none means nowhere.
     pub cache: Option<Arc<Cache>>,
+    /// With whom its limits are shared; none means with nobody. Those of one that is only observed never are.
+    pub shared: Option<Arc<Shared>>,
     /// Which of its exchanges are recorded in traces; none means that what requests say of those is passed on as it comes.
     pub sampler: Option<Sampler>,
 }
@@ -165,6 +168,7 @@ impl Default for Surroundings {
             dial: None,
             state: None,
             cache: None,
+            shared: None,
             sampler: None,
         }
     }
@@ -267,7 +271,7 @@ impl Upstream {
             cache: policy,
             ..
         } = settings;
-        let Surroundings { clock, jitter, observer, dial, state, cache, sampler } = around;
+        let Surroundings { clock, jitter, observer, dial, state, cache, shared, sampler } = around;
         let cache = match (cache, policy) {
             (Some(store), Some(policy)) if policy.on => {
                 // What one account may see is for all only as long as all use that account.
@@ -289,6 +293,8 @@ impl Upstream {
             lane.clients.clear();
             breaker.on = false;
         }
+        // Without limits there is nothing to share, and what is only observed keeps to none.
+        let seat = shared.filter(|_| !lane.limits.is_empty()).map(|shared| shared.join(&name, &target.to_string()));
         let lane = Lane::new(lane, Breaker::new(breaker), Budget::new(retry.retry_budget));
         // While it is only observed no journal is kept, and what the file knows waits for the end of that.
         let state = match state {
@@ -298,7 +304,8 @@ impl Upstream {
             }
             state => state,
         };
-        let dispatcher = Arc::new(Dispatcher::new(lane, shadow, clock, Arc::clone(&name), state));
+        let dispatcher = Arc::new(Dispatcher::new(lane, shadow, clock, Arc::clone(&name), state, seat));
+        dispatcher.sit();
         let transport = Arc::new(Transport::new(target, dial, http2, connect_timeout, idle_timeout, clock));
         let (pace, sweep) =
             (Dispatcher::run(Arc::downgrade(&dispatcher)), Transport::sweep(Arc::downgrade(&transport)));
@@ -350,6 +357,11 @@ impl Upstream {
     /// Whether it is only observed.
     pub fn is_only_observed(&self) -> bool {
         self.observe
+    }
+
+    /// Whether its limits are shared with other instances.
+    pub fn is_shared(&self) -> bool {
+        self.dispatcher.is_shared()
     }
 
     /// Writes what its state does not know yet, for a process that ends in order. Requests may still follow.

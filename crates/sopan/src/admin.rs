@@ -43,6 +43,7 @@ use rustix::net::sockopt::set_socket_send_buffer_size;
 use sopan_core::policy::Limit;
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
+use sopan_engine::shared::Shared;
 use sopan_engine::{Cache, Upstream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -50,7 +51,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use gate::Gate;
 use live::{Leash, Live, READERS_MAX};
-pub(crate) use metrics::{Bounds, Metrics, Program};
+pub(crate) use metrics::{Bounds, Metrics, Program, Trips};
 pub(crate) use recent::Recent;
 pub(crate) use token::Token;
 
@@ -79,6 +80,7 @@ pub(crate) struct Scene {
     pub(crate) upstreams: Vec<Behind>,
     pub(crate) routes: Routes,
     pub(crate) cache: Option<Arc<Cache>>,
+    pub(crate) shared: Option<Arc<Shared>>,
     /// Those for connections of clients that are free.
     pub(crate) places: Arc<Semaphore>,
     pub(crate) max_connections: usize,

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json, json};
+use sopan_core::policy::Limit;
 
 use crate::cli;
-use crate::config::{self, Format, Loaded, Origin, Place, Problem, Resolved, Section, Typed, Value, Wrong};
-use crate::log::{Printable, printable_json};
+use crate::config::{self, Format, Loaded, Origin, Place, Problem, Resolved, Section, Serve, Typed, Value, Wrong};
+use crate::log::{Counted, Printable, printable_json};
 
 /// What is told of a file.
 pub(crate) struct Told {
@@ -81,14 +82,18 @@ fn in_force(resolved: &Resolved) -> Vec<&(Origin, Value)> {
         of_switch.unwrap_or(value.setting.section)
     };
     let is_off = |of: Section| {
-        let mut values = resolved.values.iter().map(|(_, value)| value);
+        let values = resolved.values.iter().map(|(_, value)| value);
         // Nothing else of it matters then.
-        if of == Section::Traces
-            && !values.clone().any(|value| (value.setting.section, value.setting.key) == (of, "otlp"))
-        {
+        let needs = match of {
+            Section::Traces => Some("otlp"),
+            Section::Redis => Some("url"),
+            _ => None,
+        };
+        let is_there = |key: &str| values.clone().any(|value| (value.setting.section, value.setting.key) == (of, key));
+        if needs.is_some_and(|key| !is_there(key)) {
             return true;
         }
-        values.any(|value| Some(value.setting.key) == of.key() && value.shown() == "off")
+        values.clone().any(|value| Some(value.setting.key) == of.key() && value.shown() == "off")
     };
     let mut values: Vec<_> = resolved.values.iter().collect();
     values.retain(|(_, value)| value.setting.kind.is_section() || !is_off(value.setting.section));
@@ -126,7 +131,44 @@ fn as_text(file: &str, loaded: &Loaded) -> String {
             let _ = writeln!(told, "{:indent$}{key:width$}  {value:values$}  {from}", "", width = keys + 2 - indent);
         }
     }
+    if let Some(serve) = &loaded.serve {
+        told += &alone(serve);
+    }
     told
+}
+
+/// What each instance keeps to while it does not reach Redis.
+fn alone(serve: &Serve) -> String {
+    let Some(shared) = &serve.shared else { return String::new() };
+    let Some(instances) = shared.going_alone.instances else {
+        return "\nwithout Redis each instance keeps to its part of every limit, by the number of those that were there last; one \
+                that has never reached it to all of it (redis.instances says how many there are)\n"
+            .to_owned();
+    };
+    let mut told = format!("\nwithout Redis each of {} keeps to\n", Counted(instances.into(), "instance"));
+    for config::Served { name, settings, .. } in &serve.upstreams {
+        let parts: Vec<_> = settings.lane.limits.iter().map(|limit| part_of(limit, instances)).collect();
+        let parts = if parts.is_empty() { "unlimited".to_owned() } else { parts.join(", ") };
+        let _ = writeln!(told, "  upstreams.{name}  {parts}");
+    }
+    told
+}
+
+/// A limit, divided in so many parts: `2.5/s burst 5`.
+fn part_of(limit: &Limit, parts: u32) -> String {
+    let Limit::Rate(rate) = limit.share(parts) else { return limit.share(parts).to_string() };
+    let (tokens, nanos) = rate.fraction();
+    let unit = match rate.unit() {
+        1_000_000_000 => "s",
+        60_000_000_000 => "min",
+        3_600_000_000_000 => "h",
+        _ => "d",
+    };
+    let each = (tokens as f64 * rate.unit() as f64 / nanos as f64 * 1e4).round() / 1e4;
+    match rate.burst() {
+        1 => format!("{each}/{unit}"),
+        burst => format!("{each}/{unit} burst {burst}"),
+    }
 }
 
 /// What is in force, for whoever asks while it runs; nothing where anything is wrong.
@@ -150,7 +192,7 @@ fn parts(loaded: &Loaded) -> Map<String, Json> {
     let places = Places::of(loaded);
     let part = |resolved: &Resolved| {
         let entry = |(from, value): &(Origin, Value)| {
-            let items: Vec<_> = value.items.iter().map(|item| item.shown()).collect();
+            let items: Vec<_> = value.items_shown().collect();
             let shown = if value.setting.kind.is_list() { json!(items) } else { json!(items.concat()) };
             (value.setting.path(), json!({"value": shown, "from": places.origin(*from, value)}))
         };
@@ -196,6 +238,20 @@ fn as_json(file: &str, loaded: &Loaded) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_limit_is_written_as_limits_are() {
+        for (limit, parts, expected) in [
+            ("10/s burst 20", 4, "2.5/s burst 5"),
+            ("10/s", 3, "3.3333/s"),
+            ("1/min burst 2", 4, "0.25/min"),
+            ("1/d", 2, "0.5/d"),
+            ("5000 per 1h", 3, "1666 per 1h"),
+            ("2 per 1s", 3, "1 per 1s"),
+        ] {
+            assert_eq!(part_of(&limit.parse().unwrap(), parts), expected);
+        }
+    }
 
     #[test]
     fn while_it_runs_a_digest_is_told_only_as_far_as_it_takes_to_know_it_again() {

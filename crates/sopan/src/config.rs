@@ -23,6 +23,7 @@ mod route;
 mod schema;
 mod serve;
 mod setting;
+mod shared;
 mod table;
 mod traces;
 mod tree;

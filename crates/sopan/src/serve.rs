@@ -34,6 +34,8 @@ use sopan_core::policy::ClientLimits;
 use sopan_core::time::Instant;
 use sopan_engine::clock::Clock;
 use sopan_engine::exchange::Nowhere;
+use sopan_engine::jitter::Jitter;
+use sopan_engine::shared::{Shared, SharedSettings};
 use sopan_engine::{Cache, CacheSettings, DiskSettings, DiskUsage, Settings, StateFile, Surroundings, Upstream};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
@@ -134,6 +136,9 @@ async fn serve(
     };
     let mut state = settings.state.as_deref().map(|path| StateFile::open(path, clock)).transpose()?;
     let cache = open_cache(&settings)?;
+    let trips = admin::Metrics::of_store();
+    let shared = share(&settings, clock, &trips)?;
+    shared.iter().for_each(|shared| metrics.watch_shared(shared, Arc::clone(&trips)));
     let sampler = settings.traces.as_ref().map(|traces| traces.sampler);
     // Before anything is changed.
     let found = cache.as_ref().and_then(|cache| cache.usage().disk);
@@ -144,8 +149,15 @@ async fn serve(
         let who = format!("{} {}", served.name, served.settings.target);
         let known = state.as_ref().map(|state| state.upstream(&who));
         let observer = beside(metrics.observer(number), Some(number));
-        let around =
-            Surroundings { clock, observer, state: known, cache: cache.clone(), sampler, ..Surroundings::default() };
+        let around = Surroundings {
+            clock,
+            observer,
+            state: known,
+            cache: cache.clone(),
+            shared: shared.clone(),
+            sampler,
+            ..Surroundings::default()
+        };
         let (upstream, background) = Upstream::start(settings_of(number, &settings), around)
             .with_context(|| format!("upstream `{}` cannot be set up", served.name))?;
         let bounds = admin::Bounds::new(&served.settings.lane, in_order(served));
@@ -161,6 +173,10 @@ async fn serve(
     let workers = Workers::start(settings.workers)?;
     for (number, background) in backgrounds.into_iter().enumerate() {
         workers.spawn(number % settings.workers, background);
+    }
+    if let Some(shared) = &shared {
+        // Here and not on a worker, whose connections would keep it waiting.
+        tokio::spawn(Arc::clone(shared).serve());
     }
     let drain = Arc::<Drain>::default();
     let address = listener.local_addr()?;
@@ -183,6 +199,7 @@ async fn serve(
             upstreams: settings.upstreams.iter().zip(&upstreams).map(behind).collect(),
             routes: Routes::new(settings.upstreams.iter().map(|served| &served.route)),
             cache: cache.clone(),
+            shared: shared.clone(),
             places,
             max_connections,
             drain: Arc::clone(&drain),
@@ -206,6 +223,10 @@ async fn serve(
     // The listener is closed; new connections are refused from here on.
     drain.run(settings.drain, &places, settings.max_connections, parent.signals).await;
     workers.stop();
+    if let Some(shared) = shared {
+        // Nothing is sent any more: what was promised to this one is for the others.
+        shared.leave().await;
+    }
     if let Some(traces) = traces {
         traces.close().await;
     }
@@ -247,6 +268,12 @@ fn open_cache(settings: &config::Serve) -> anyhow::Result<Option<Arc<Cache>>> {
     let config::Store { memory_bytes, disk } = settings.store.clone();
     let disk = disk.map(|(directory, bytes_max)| DiskSettings { directory, bytes_max });
     Ok(Some(Cache::open(&CacheSettings { memory_bytes, disk })?))
+}
+
+/// What is shared with other instances, if anything is.
+fn share(settings: &config::Serve, clock: Clock, trips: &Arc<admin::Trips>) -> anyhow::Result<Option<Arc<Shared>>> {
+    let Some(of) = &settings.shared else { return Ok(None) };
+    Ok(Some(Shared::open(of, clock, &Jitter::new(), Arc::clone(trips) as _)?))
 }
 
 /// Lets as many files be open as the system allows: what a login allows at first (1,024, on most) is less than
@@ -305,6 +332,12 @@ fn tell(settings: &config::Serve, listening: SocketAddr, found: Option<DiskUsage
         version = version::short(),
         "listening on {listen}; admin {admin}{cache}{there}"
     );
+    if let Some(SharedSettings { redis, prefix, going_alone }) = &settings.shared {
+        let (url, kind) = (redis.url.to_string(), redis.url.kind());
+        let instances = going_alone.instances;
+        let of = instances.map_or_else(String::new, |instances| format!(", up to {instances} of them"));
+        tracing::info!(redis = url, kind, prefix, instances, "instances share their limits through {url}{of}");
+    }
     if let Some(config::Traces { to, .. }) = &settings.traces {
         let to = format!("{}{}", to.target, to.path);
         tracing::info!(otlp = to, "traces go to {to}");

@@ -1,9 +1,9 @@
 //! `sopan status`: what goes on in a sopan that runs, once, as a table or as it was told.
 
-use crate::admin::state::{Breaker, BreakerState, Cached, Exchange, HeldBy, State, Upstream};
+use crate::admin::state::{Breaker, BreakerState, Cached, Exchange, HeldBy, Shared, SharedMode, State, Upstream};
 use crate::ask::{self, Unknown};
 use crate::config::Watch;
-use crate::log::Printable;
+use crate::log::{Counted, Printable};
 
 /// What is to be printed.
 ///
@@ -28,7 +28,7 @@ fn table(state: &State, at: &str) -> Vec<String> {
 
 /// Which sopan it is, and how it is.
 pub(crate) fn heading(state: &State, at: &str) -> String {
-    let State { version, connections, draining, log_lines_lost, .. } = state;
+    let State { version, connections, draining, log_lines_lost, store, .. } = state;
     let mut heading = format!(
         "sopan {} at {at}, up {}, {} of {} connections",
         Printable(version),
@@ -39,10 +39,28 @@ pub(crate) fn heading(state: &State, at: &str) -> String {
     if *draining {
         heading += ", DRAINING";
     }
+    if let Some(store) = store {
+        heading += &format!(", {}", sharing(store));
+    }
     if *log_lines_lost > 0 {
         heading += &format!(", {log_lines_lost} log lines lost");
     }
     heading
+}
+
+/// With how many the limits are shared, or what this one does since it does not reach them.
+fn sharing(store: &Shared) -> String {
+    let since = span(store.since_s);
+    match store.mode {
+        SharedMode::Shared if store.seen == store.counted => {
+            format!("shared by {}", Counted(store.seen.into(), "instance"))
+        }
+        SharedMode::Shared => format!("shared by {} of {} instances", store.seen, store.counted),
+        SharedMode::Silent => format!("REDIS GONE for {since}: silent"),
+        SharedMode::Alone => format!("REDIS GONE for {since}: alone, 1 of {}", store.counted),
+        SharedMode::Refuse => format!("REDIS GONE for {since}: refusing"),
+        SharedMode::Ignore => format!("REDIS GONE for {since}: taking the whole limit"),
+    }
 }
 
 /// The names of the columns, and a row for each upstream.
@@ -148,7 +166,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "sopan 0.1.0 at 127.0.0.1:8001, up 108 s, 12 of 10000 connections",
+                "sopan 0.1.0 at 127.0.0.1:8001, up 108 s, 12 of 10000 connections, shared by 3 of 4 instances",
                 "",
                 "upstream         allowed  used   waiting  wait    hold   breaker     cache",
                 "shop             0/s      9.9/s  31       310 ms  1.8 s  closed      59 %",
@@ -157,9 +175,14 @@ mod tests {
         );
         let mut state = sample();
         (state.draining, state.log_lines_lost) = (true, 3);
+        state.store.as_mut().unwrap().mode = SharedMode::Alone;
         state.upstreams[0].hold.as_mut().unwrap().by = HeldBy::Operator;
         let lines = table(&state, "127.0.0.1:8001");
-        assert!(lines[0].ends_with(", DRAINING, 3 log lines lost") && lines[3].contains("1.8 s by hand"), "{lines:?}");
+        assert!(
+            lines[0].ends_with(", DRAINING, REDIS GONE for 108 s: alone, 1 of 4, 3 log lines lost")
+                && lines[3].contains("1.8 s by hand"),
+            "{lines:?}"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::{ALONE_AFTER, BEAT, Members, PROBE};
+use super::{ALONE_AFTER, ALONE_AT_START, BEAT, Members, PROBE};
 use crate::time::Instant;
 
 /// What an instance does that has been cut off for longer than the others count it.
@@ -120,7 +120,8 @@ impl Contact {
     /// An ask or a beat failed, or took too long.
     pub fn failed(&mut self, now: Instant) {
         // Most failures are over at once, and what they cost is what is not leased meanwhile.
-        let again = if self.mode == Mode::Shared { BEAT } else { PROBE };
+        let begins = !self.was_answered && self.mode == Mode::Silent;
+        let again = if self.mode == Mode::Shared || begins { BEAT } else { PROBE };
         if self.mode == Mode::Shared {
             self.mode = Mode::Silent;
         }
@@ -142,10 +143,15 @@ impl Contact {
         self.pass(now);
         let next = match self.mode {
             Mode::Shared | Mode::After { .. } => Instant::NEVER,
-            Mode::Silent => self.last.after(ALONE_AFTER),
+            Mode::Silent => self.last.after(self.silence()),
             Mode::Alone { .. } => self.last.after(self.grace - BEAT),
         };
         next.min(self.next_beat)
+    }
+
+    /// How long it is silent. Nobody keeps a share for one that was never heard of.
+    fn silence(&self) -> Duration {
+        if self.was_answered { ALONE_AFTER } else { ALONE_AT_START }
     }
 
     fn pass(&mut self, now: Instant) {
@@ -155,7 +161,7 @@ impl Contact {
             Mode::Silent | Mode::Alone { .. } if cut_off >= self.grace - BEAT => {
                 Mode::After { policy: self.policy, share }
             }
-            Mode::Silent if cut_off >= ALONE_AFTER => Mode::Alone { share },
+            Mode::Silent if cut_off >= self.silence() => Mode::Alone { share },
             mode => mode,
         };
     }
@@ -227,8 +233,11 @@ mod tests {
     fn one_that_never_heard_of_the_ledger_goes_on_by_itself() {
         let mut contact = Contact::new(OnStoreFailure::Share, Duration::from_secs(10), Some(3), at(0));
         contact.failed(at(30));
-        assert_eq!((contact.mode(), contact.tick(at(30))), (Mode::Silent, at(1_030)));
-        contact.tick(at(1_200));
+        assert_eq!((contact.mode(), contact.tick(at(30))), (Mode::Silent, at(230)));
+        contact.failed(at(230));
+        assert_eq!(contact.tick(at(230)), at(430));
+        assert_eq!(contact.tick(at(499)), at(430));
+        contact.tick(at(500));
         assert_eq!(contact.mode(), Mode::Alone { share: 3 });
     }
 }

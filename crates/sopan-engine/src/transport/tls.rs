@@ -86,6 +86,14 @@ impl Roots {
     }
 }
 
+impl Roots {
+    /// What is in the file, if one is named, for a library that wants the text.
+    pub(crate) fn pem(&self) -> Result<Option<Vec<u8>>, TlsError> {
+        let of = |path: &PathBuf| read(path).map_err(|why| TlsError::CaFile { path: path.clone(), why });
+        self.ca_file.as_ref().map(of).transpose()
+    }
+}
+
 impl ClientCertificate {
     /// Whether both files can be used, and belong together; an upstream without TLS never looks at them.
     ///

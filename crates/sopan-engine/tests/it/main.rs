@@ -23,6 +23,7 @@ mod rest;
 mod retry;
 mod retry_after;
 mod secrets;
+mod shared;
 mod state;
 mod story;
 mod support;

@@ -8,6 +8,7 @@ pub(crate) mod door;
 pub(crate) mod http2;
 pub(crate) mod lines;
 pub(crate) mod log;
+pub(crate) mod store;
 
 use std::fmt;
 use std::future::Future;
@@ -29,6 +30,7 @@ use sopan_engine::event::{Attempted, Cached, Event, Observed, Observer};
 use sopan_engine::exchange::{self, Answer, End, Hop, Inbound};
 use sopan_engine::jitter::Jitter;
 use sopan_engine::refusal::Refusal;
+use sopan_engine::shared::Shared;
 use sopan_engine::{Cache, CacheSettings, Dial, Settings, StateHandle, Surroundings, Target, Upstream};
 use sopan_fake::script;
 use tokio::task::JoinHandle;
@@ -129,6 +131,17 @@ impl Bench {
         Self::start(upstream, lines, Around { state: Some(state), ..Around::default() }, change)
     }
 
+    /// One whose limits are shared.
+    pub(crate) fn sharing(
+        shared: &Arc<Shared>,
+        script: impl Fn(&script::Request) -> script::Answer + Send + Sync + 'static,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let upstream = Arc::new(script::Upstream::in_process(script));
+        let lines = Arc::new(Lines::new(Arc::clone(&upstream), |_| Line::Open));
+        Self::start(upstream, lines, Around { shared: Some(Arc::clone(shared)), ..Around::default() }, change)
+    }
+
     fn start(
         upstream: Arc<script::Upstream>,
         lines: Arc<Lines>,
@@ -136,7 +149,7 @@ impl Bench {
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         log::ask_each_time();
-        let Around { dial, state, size, sampler } = around;
+        let Around { dial, state, size, sampler, shared } = around;
         let (seen, cache) = (Arc::<Seen>::default(), Cache::open(&size).unwrap());
         let around = Surroundings {
             clock: Clock::paused(wall()),
@@ -146,6 +159,7 @@ impl Bench {
             state,
             // Of no effect where the settings have no policy for it.
             cache: Some(Arc::clone(&cache)),
+            shared,
             sampler,
         };
         let mut settings = settings();
@@ -246,6 +260,7 @@ struct Around {
     state: Option<StateHandle>,
     size: CacheSettings,
     sampler: Option<Sampler>,
+    shared: Option<Arc<Shared>>,
 }
 
 /// What the cases agree on.

@@ -9,6 +9,7 @@
     reason = "a test that cannot go on panics, and says if it cannot begin"
 )]
 
+mod members;
 mod server;
 
 use std::time::Duration;

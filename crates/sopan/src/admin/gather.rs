@@ -11,6 +11,7 @@ use sopan_core::headers::redact_url;
 use sopan_core::lane::{HeldBy as Who, Outlook, Snapshot};
 use sopan_core::policy::Limit as Kept;
 use sopan_engine::event::{Cached as Kind, NO_UPSTREAM};
+use sopan_engine::shared::{StoreLook, StoreMode};
 use sopan_engine::{Look, Usage};
 use tokio::sync::Semaphore;
 
@@ -19,7 +20,7 @@ use super::past::Load;
 use super::recent::Ended;
 use super::state::{
     Breaker, BreakerState, CLIENTS_MAX, Cached, Client, Connections, Disk, Exchange, HeldBy, Hold, Limit, LimitKind,
-    Memory, Places, Queue, RetryBudget, State, Store, Upstream,
+    Memory, Places, Queue, RetryBudget, Shared, SharedMode, State, Store, Upstream,
 };
 use super::{Behind, Scene};
 use crate::log::{self, Stamp};
@@ -41,6 +42,7 @@ impl Scene {
             draining: self.drain.has_begun(),
             connections: connections(&self.places, self.max_connections),
             log_lines_lost: log::lines_lost(),
+            store: self.shared.as_ref().map(|store| shared(&store.look())),
             cache: self.cache.as_ref().map(|cache| store(cache.usage())),
             upstreams: upstreams
                 .map(|(number, behind)| upstream(behind, &self.clients, self.metrics.totals(number)))
@@ -94,6 +96,7 @@ fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
         url: redact_url(&behind.upstream.target().to_string()),
         route: behind.route.to_string(),
         observe: behind.upstream.is_only_observed(),
+        shared: behind.upstream.is_shared(),
         limits: limits(&behind.limits, &snapshot, &outlook),
         allowed_per_s: allowed_now(&behind.limits, &snapshot),
         sustained_per_s: behind.limits.iter().map(sustained_per_s).reduce(f64::min),
@@ -201,6 +204,26 @@ fn cached(totals: &Totals) -> Cached {
         miss: of(Kind::Miss),
         bypass: of(Kind::Bypass),
         tokens_saved: totals.tokens_saved,
+    }
+}
+
+fn shared(look: &StoreLook) -> Shared {
+    Shared {
+        kind: look.kind.to_owned(),
+        url: look.url.clone(),
+        mode: match look.mode {
+            StoreMode::Shared => SharedMode::Shared,
+            StoreMode::Silent => SharedMode::Silent,
+            StoreMode::Alone => SharedMode::Alone,
+            StoreMode::Refuse => SharedMode::Refuse,
+            StoreMode::Ignore => SharedMode::Ignore,
+        },
+        since_s: seconds(look.since),
+        seen: look.seen,
+        counted: look.counted,
+        round_trips: look.round_trips,
+        // To the microsecond: one on the same machine takes less than a millisecond.
+        round_trip_s: look.round_trip.map(|took| (took.as_secs_f64() * 1e6).round() / 1e6),
     }
 }
 

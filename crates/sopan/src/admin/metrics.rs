@@ -9,6 +9,7 @@ mod family;
 mod lanes;
 mod observed;
 mod program;
+mod shared;
 mod store;
 mod tally;
 mod totals;
@@ -24,6 +25,7 @@ use sopan_core::cache::NotStored;
 use sopan_core::cache::status::Detail;
 use sopan_engine::event::{Cached, NO_UPSTREAM, Observer};
 use sopan_engine::refusal::REASONS;
+use sopan_engine::shared::Shared;
 use sopan_engine::{Cache, Upstream};
 
 use crate::log::AccessLog;
@@ -34,6 +36,7 @@ use family::{ByUpstream, Counters};
 pub(crate) use lanes::Bounds;
 use lanes::Lanes;
 pub(crate) use program::Program;
+pub(crate) use shared::Trips;
 use tally::{ATTEMPTS, CLASSES, Tally};
 pub(super) use totals::Totals;
 
@@ -46,6 +49,7 @@ pub(crate) struct Metrics {
     none: Arc<Tally>,
     lanes: Lanes,
     cache: store::Watched,
+    shared: shared::Watched,
     program: program::Watched,
     traces: Counts,
 }
@@ -85,8 +89,10 @@ impl Metrics {
         registry.register_collector(Box::new(lanes.clone()));
         let cache = store::Watched::default();
         registry.register_collector(Box::new(cache.clone()));
+        let shared = shared::Watched::default();
+        registry.register_collector(Box::new(shared.clone()));
         registry.register_collector(Box::new(program.clone()));
-        Arc::new(Self { registry: whole, upstreams, none, lanes, cache, program, traces })
+        Arc::new(Self { registry: whole, upstreams, none, lanes, cache, shared, program, traces })
     }
 
     /// Who counts what becomes of exchanges with the upstream of this number.
@@ -122,6 +128,16 @@ impl Metrics {
     /// Shows from now on how full the cache is, as long as it lives; once only.
     pub(crate) fn watch_cache(&self, cache: &Arc<Cache>) {
         self.cache.watch(Arc::downgrade(cache));
+    }
+
+    /// Who counts what is asked of the store that instances share.
+    pub(crate) fn of_store() -> Arc<Trips> {
+        Arc::default()
+    }
+
+    /// Shows from now on how it is with that store, as long as it is used; once only.
+    pub(crate) fn watch_shared(&self, shared: &Arc<Shared>, trips: Arc<Trips>) {
+        self.shared.watch(Arc::downgrade(shared), trips);
     }
 
     /// Shows from now on what the program is like; once only.

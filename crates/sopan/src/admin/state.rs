@@ -23,6 +23,8 @@ pub(crate) struct State {
     pub(crate) connections: Connections,
     /// Lines of the log that nobody read fast enough.
     pub(crate) log_lines_lost: u64,
+    /// Through what limits are shared with other instances; none where they are not.
+    pub(crate) store: Option<Shared>,
     /// Where answers are stored; none where no upstream has a cache.
     pub(crate) cache: Option<Store>,
     /// In the order of the settings.
@@ -41,6 +43,41 @@ pub(crate) const CLIENTS_MAX: usize = 20;
 pub(crate) struct Connections {
     pub(crate) open: u64,
     pub(crate) max: u64,
+}
+
+/// What instances share, and how this one stands to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Shared {
+    /// `standalone`, `sentinel` or `cluster`.
+    pub(crate) kind: String,
+    /// Without what is secret in it.
+    pub(crate) url: String,
+    pub(crate) mode: SharedMode,
+    /// How long it has been so.
+    pub(crate) since_s: f64,
+    /// Instances that are heard of, this one included.
+    pub(crate) seen: u32,
+    /// Instances for which a share is kept.
+    pub(crate) counted: u32,
+    /// Questions that were answered since the start.
+    pub(crate) round_trips: u64,
+    /// How long it took of late; none before there was an answer.
+    pub(crate) round_trip_s: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SharedMode {
+    /// Limits are kept together.
+    Shared,
+    /// Nothing is sent but what was promised before.
+    Silent,
+    /// It keeps to its share by itself.
+    Alone,
+    /// It refuses.
+    Refuse,
+    /// It takes the whole limit.
+    Ignore,
 }
 
 /// Where answers of all upstreams are stored.
@@ -76,6 +113,8 @@ pub(crate) struct Upstream {
     pub(crate) route: String,
     /// Whether it is only observed; limits, hold and breaker are then what they would be.
     pub(crate) observe: bool,
+    /// Whether its limits are shared with other instances.
+    pub(crate) shared: bool,
     /// Rates before quotas.
     pub(crate) limits: Vec<Limit>,
     /// What may go in a second as it is now: nothing in a hold or while the breaker is open; none where nothing limits it, as a

@@ -37,6 +37,7 @@ fn scene(token: Option<&str>) -> Arc<Scene> {
         clients: Arc::default(),
         routes: Routes::new(&routes),
         cache: Some(cache),
+        shared: None,
         places: Arc::new(Semaphore::new(7)),
         max_connections: 10,
         drain: Arc::default(),

@@ -43,6 +43,7 @@ fn reference_of() -> String {
     let titles = [
         (Section::Program, "At the top"),
         (Section::Traces, "`traces`"),
+        (Section::Redis, "`redis`"),
         (Section::Upstream, "Of an upstream, or in `defaults`"),
         (Section::Queue, "`queue` of either"),
         (Section::Retry, "`retry` of either"),
@@ -158,7 +159,7 @@ fn the_schema_takes_what_the_table_takes() {
     let of = |section: Section| match section {
         Section::Program => &schema["properties"],
         Section::Client => &schema["$defs"]["client"]["properties"],
-        Section::Traces => &schema["properties"]["traces"]["properties"],
+        Section::Traces | Section::Redis => &schema["properties"][section.key().unwrap()]["properties"],
         Section::Upstream => &schema["$defs"]["upstream"]["properties"],
         inner => {
             let value = &schema["$defs"]["upstream"]["properties"][inner.key().unwrap()];

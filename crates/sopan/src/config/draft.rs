@@ -16,6 +16,7 @@ use super::Format;
 use super::read::field_name;
 use super::route::Route;
 use super::serve::ClientBy;
+use super::shared::SharedDraft;
 use super::traces::TracesDraft;
 
 /// What concerns the whole program.
@@ -39,6 +40,7 @@ pub(crate) struct Program {
     pub(crate) cache_disk_size: u64,
     pub(crate) key_fields: KeyFields,
     pub(crate) traces: TracesDraft,
+    pub(crate) shared: SharedDraft,
 }
 
 impl Program {
@@ -64,6 +66,7 @@ impl Program {
             cache_disk_size: 0,
             key_fields: KeyFields::NONE,
             traces: TracesDraft::new(),
+            shared: SharedDraft::new(),
         }
     }
 }

@@ -26,6 +26,11 @@ const TRACES: &str = "
 traces:
 ";
 
+const REDIS: &str = "
+# Where instances of sopan in front of one API share its limits: docs/instances.md.
+redis:
+";
+
 const DEFAULTS: &str = "
 # What counts for every upstream that does not say otherwise: any key of an upstream but url and route.
 # defaults:
@@ -49,6 +54,8 @@ pub(crate) fn example() -> String {
     of(Section::Program, 0, &mut file);
     file.push_str(TRACES);
     of(Section::Traces, 2, &mut file);
+    file.push_str(REDIS);
+    of(Section::Redis, 2, &mut file);
     file.push_str(DEFAULTS);
     of(Section::Upstream, 4, &mut file);
     for section in Section::INNER {
@@ -97,7 +104,9 @@ fn of(section: Section, indent: usize, file: &mut String) {
                 writeln!(file, "{:indent$}{key}: {value}", "")
             }
             // Without it nothing works.
-            (None, example) if key == "url" => writeln!(file, "{:indent$}{key}: {example}", ""),
+            (None, example) if key == "url" && section == Section::Upstream => {
+                writeln!(file, "{:indent$}{key}: {example}", "")
+            }
             (None, example) => writeln!(file, "{:indent$}# {key}: {example}", ""),
         };
     }

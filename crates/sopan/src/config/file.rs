@@ -140,6 +140,7 @@ const UPSTREAMS: &str = "upstreams";
 const DEFAULTS: &str = "defaults";
 const CLIENTS: &str = "clients";
 const TRACES: &str = "traces";
+const REDIS: &str = "redis";
 /// What each upstream has of its own.
 const OWN: [&str; 3] = ["url", "route", "credential"];
 
@@ -202,8 +203,9 @@ impl Reader {
                 DEFAULTS => self.defaults(node, &key.span),
                 CLIENTS => self.clients(node, &key.span),
                 TRACES => self.traces(node, &key.span, &mut program),
+                REDIS => self.redis(node, &key.span, &mut program),
                 _ => {
-                    let inner = &[UPSTREAMS, DEFAULTS, CLIENTS, TRACES];
+                    let inner = &[UPSTREAMS, DEFAULTS, CLIENTS, TRACES, REDIS];
                     let meant =
                         self.entry(&mut Part { section: Section::Program, layer: &mut program, inner }, key, node);
                     has_upstreams |= meant == Some(UPSTREAMS);
@@ -241,6 +243,19 @@ impl Reader {
     fn traces(&mut self, node: &Node, span: &Range<usize>, layer: &mut Layer) {
         for (key, node) in self.entries(node, TRACES, span, "for example otlp: http://127.0.0.1:4318/v1/traces") {
             self.entry(&mut Part { section: Section::Traces, layer, inner: &[] }, key, node);
+        }
+    }
+
+    fn redis(&mut self, node: &Node, span: &Range<usize>, layer: &mut Layer) {
+        // Its URL may hold a password, also where it stands in the place of settings.
+        let before = self.file.problems.len();
+        for (key, node) in self.entries(node, REDIS, span, "for example url: redis://127.0.0.1:6379") {
+            self.entry(&mut Part { section: Section::Redis, layer, inner: &[] }, key, node);
+        }
+        if let tree::Value::Text(_) | tree::Value::List(_) = &node.value {
+            let place = Place::File(node.span.clone());
+            let told = self.file.problems.split_off(before);
+            self.file.problems.extend(told.into_iter().map(|problem| problem.hiding(&place)));
         }
     }
 

@@ -1,11 +1,14 @@
 //! Who said what: values as they were written, from the command line or a part of a settings file.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use sopan_engine::shared::RedisUrl;
 
 use super::draft::Drafts;
 use super::file::PROBLEMS_MAX;
 use super::problem::{Place, Problem};
-use super::setting::{Put, Section, Setting};
+use super::setting::{Kind, Put, Section, Setting};
 
 /// Where a layer comes from, the strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,8 +90,19 @@ impl Value {
 
     /// As it may be shown.
     pub(crate) fn shown(&self) -> String {
-        let items: Vec<_> = self.items.iter().map(Item::shown).collect();
+        let items: Vec<_> = self.items_shown().collect();
         if self.setting.kind.is_list() { items.join(", ") } else { items.concat() }
+    }
+
+    /// The same item by item.
+    pub(crate) fn items_shown(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.items.iter().map(|item| match self.setting.kind {
+            // It may hold a password.
+            Kind::RedisUrl if item.written.is_none() => {
+                item.text.parse().map_or("…".into(), |url: RedisUrl| url.to_string().into())
+            }
+            _ => item.shown().into(),
+        })
     }
 
     /// Puts it, item by item, each with what is wrong with it.

@@ -45,6 +45,15 @@ fn top() -> Map<String, Value> {
         }),
     );
     properties.insert(
+        "redis".to_owned(),
+        json!({
+            "description": "Where instances of sopan in front of one API share its limits.",
+            "type": "object",
+            "additionalProperties": false,
+            "properties": of(Section::Redis),
+        }),
+    );
+    properties.insert(
         "defaults".to_owned(),
         json!({
             "description": "What counts for every upstream that does not say otherwise.",
@@ -161,6 +170,7 @@ fn forms(kind: Kind) -> Vec<Value> {
         Kind::Address => vec![text("^.+:[0-9]+$")],
         Kind::AddressOr(word) => with(vec![text("^.+:[0-9]+$")], word),
         Kind::Url => vec![text("^https?://")],
+        Kind::RedisUrl => vec![text("^(redis|valkey)s?(-sentinel|-cluster)?://")],
         Kind::ClientBy => vec![text("^(ip|connection|header:.+)$")],
         Kind::Route | Kind::File | Kind::Directory | Kind::Names | Kind::Word | Kind::SecretFields => {
             vec![json!({"type": "string", "minLength": 1})]

@@ -11,6 +11,7 @@ use http::HeaderName;
 use sopan_core::access::{Access, KeyDigest, KeyFields};
 use sopan_core::policy::Limit;
 use sopan_core::safety::Hosts;
+use sopan_engine::shared::SharedSettings;
 use sopan_engine::{Settings, Target};
 
 use super::Format;
@@ -55,6 +56,8 @@ pub(crate) struct Serve {
     pub(crate) state: Option<PathBuf>,
     /// Where answers are stored.
     pub(crate) store: Store,
+    /// What is shared with other instances, if anything is.
+    pub(crate) shared: Option<SharedSettings>,
     /// Which exchanges are told of in traces, if any are.
     pub(crate) traces: Option<Traces>,
     /// Whether every exchange is logged.
@@ -212,6 +215,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     listener(&program, &settled, &served, &upstreams, &mut found);
     routes(&served, &upstreams, &mut found);
     program.store(&settled, &mut found);
+    program.shared(&settled, &served, &mut found);
     let rooms = served.iter().zip(&upstreams);
     found.extend(rooms.filter_map(|((_, _, treatment), (_, own))| own.room_for_entries(treatment, &program, &settled)));
     let (clients, callers) = clients(file.as_ref(), &table, &served, &mut found);
@@ -305,6 +309,7 @@ fn made(
             memory_bytes: program.cache_size,
             disk: program.cache_dir.map(|directory| (directory, program.cache_disk_size)),
         },
+        shared: program.shared.made(),
         traces: program.traces.made(),
         access_log: program.access_log,
         log: program.log,

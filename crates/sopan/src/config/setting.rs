@@ -54,6 +54,8 @@ pub(crate) enum Section {
     Program,
     /// In `traces` there.
     Traces,
+    /// In `redis` there.
+    Redis,
     /// In an upstream, or in `defaults`.
     Upstream,
     /// In the `queue` of either.
@@ -76,7 +78,7 @@ impl Section {
 
     /// Whether each upstream has its own.
     pub(crate) fn is_of_upstream(self) -> bool {
-        !matches!(self, Self::Program | Self::Client | Self::Traces)
+        !matches!(self, Self::Program | Self::Client | Self::Traces | Self::Redis)
     }
 
     /// The key under which it stands in an upstream, or at the top, if it stands under one.
@@ -84,6 +86,7 @@ impl Section {
         match self {
             Self::Program | Self::Upstream | Self::Client => None,
             Self::Traces => Some("traces"),
+            Self::Redis => Some("redis"),
             Self::Queue => Some("queue"),
             Self::Retry => Some("retry"),
             Self::Breaker => Some("breaker"),
@@ -114,6 +117,8 @@ pub(crate) enum Kind {
     Address,
     AddressOr(&'static str),
     Url,
+    /// Where Redis is, which may hold a password.
+    RedisUrl,
     Route,
     ClientBy,
     File,
@@ -177,7 +182,7 @@ impl Kind {
 
     /// Whether what is wrong may be a secret that was put where it does not belong.
     pub(crate) fn may_be_secret(self) -> bool {
-        self == Self::Digests
+        matches!(self, Self::Digests | Self::RedisUrl)
     }
 
     /// Whether it switches a section.
@@ -199,7 +204,7 @@ impl Kind {
             Self::OneOf(words) => words.join("|"),
             Self::Address => "ADDRESS".to_owned(),
             Self::AddressOr(word) => format!("ADDRESS|{word}"),
-            Self::Url => "URL".to_owned(),
+            Self::Url | Self::RedisUrl => "URL".to_owned(),
             Self::Route => "/PATH|HOST".to_owned(),
             Self::ClientBy => "ip|connection|header:NAME".to_owned(),
             Self::File => "FILE".to_owned(),
@@ -238,6 +243,9 @@ impl Kind {
             Self::Address => "an address with a port, such as 127.0.0.1:8000".to_owned(),
             Self::AddressOr(word) => format!("an address with a port, such as 127.0.0.1:8001, or {word}"),
             Self::Url => "a URL such as https://api.example.com/v2".to_owned(),
+            Self::RedisUrl => "a URL such as redis://127.0.0.1:6379, redis-sentinel://a:26379,b:26379/MASTER or \
+                               redis-cluster://a:6379,b:6379"
+                .to_owned(),
             Self::Route => "a path such as /shop, or a host such as shop.example.com".to_owned(),
             Self::ClientBy => "ip, connection, or header:NAME".to_owned(),
             Self::File => "the path of a file".to_owned(),
@@ -301,6 +309,7 @@ impl Setting {
         match self.kind {
             Kind::Url if self.section == Section::Traces => "http://127.0.0.1:4318/v1/traces",
             Kind::Url => "https://api.example.com/v2",
+            Kind::RedisUrl => "redis://127.0.0.1:6379",
             Kind::SecretFields => "{ X-Team: shop }",
             Kind::Route => "/shop",
             Kind::Names => "[proxy.example.com]",
@@ -320,6 +329,7 @@ impl Setting {
             Kind::SchemeOr(_) => "Bearer",
             Kind::Parameter => "key",
             Kind::File if self.section == Section::Credential => "/run/secrets/api_key",
+            Kind::File if self.section == Section::Redis => "/etc/sopan/redis-ca.pem",
             Kind::File if self.key == "state" => "/var/lib/sopan/state",
             Kind::File if self.key == "admin_token_file" => "/etc/sopan/admin-token",
             Kind::File => "/etc/sopan/file.pem",

@@ -7,6 +7,7 @@ mod credential;
 mod limits;
 mod passing;
 mod program;
+mod redis;
 mod retries;
 mod traces;
 mod waiting;
@@ -15,7 +16,7 @@ use std::fmt::Display;
 
 use super::setting::{Group, Kind, Put, Rank, Section, Setting};
 
-pub(crate) static GROUPS: [Group; 10] = [
+pub(crate) static GROUPS: [Group; 11] = [
     program::GROUP,
     credential::GROUP,
     limits::GROUP,
@@ -25,6 +26,7 @@ pub(crate) static GROUPS: [Group; 10] = [
     connections::GROUP,
     passing::GROUP,
     clients::GROUP,
+    redis::GROUP,
     traces::GROUP,
 ];
 

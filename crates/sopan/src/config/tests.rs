@@ -19,6 +19,7 @@ use sopan_core::policy::{
 };
 use sopan_core::safety::{HostName, Hosts};
 use sopan_core::trace::Sampler;
+use sopan_engine::shared::GoingAlone;
 use sopan_fake::{Cut, Etag, RetryAfter, Window};
 
 use super::route::Route;
@@ -202,6 +203,13 @@ const SERVE: &[Effect<Serve>] = &[
     ("--idle-timeout", "7s", |c| (c.upstreams[0].settings.idle_timeout, c.idle_timeout) == (s(7), s(7))),
     ("--http2", "off", |s| !s.upstreams[0].settings.http2),
     ("--ca-file", "CERTIFICATE", |s| s.upstreams[0].settings.roots.ca_file.is_some()),
+    ("--redis", "rediss://etl:pw@h/2", |s| {
+        let shared = s.shared.as_ref().unwrap();
+        (&*shared.redis.url.to_string(), &*shared.prefix, shared.redis.timeout, shared.going_alone)
+            == ("rediss://h:6379/2", "sopan", Duration::from_millis(100), GoingAlone::default())
+    }),
+    // It needs a Redis.
+    ("--instances", ELSEWHERE, |_| true),
     ("--otlp", "https://otlp.test/v1/traces", |s| {
         let traces = s.traces.as_ref().unwrap();
         (traces.to.path.as_str(), &*traces.service_name, traces.sampler)
@@ -633,6 +641,14 @@ const WRONG_SERVE: &[(&str, &str, &str, &str)] = &[
          write for example http://127.0.0.1:4318/v1/traces",
         "",
     ),
+    (
+        "--redis",
+        "https://h",
+        "its scheme is not known here; write for example redis://127.0.0.1:6379, redis-sentinel://a:26379,b:26379/MASTER or \
+         redis-cluster://a:6379,b:6379",
+        "",
+    ),
+    ("--instances", "0", "is not allowed; write a whole number from 1 to 100000", ""),
     ("--trace-sample", "2", "2 is not allowed; allowed is 0 to 1", ""),
     ("--trace-sample", "NaN", "NaN is not allowed; allowed is 0 to 1", ""),
     ("--trace-sample", "some", "is not a number; write for example 0.25", ""),

@@ -59,6 +59,7 @@ fn serve_all(upstreams: Vec<Served>) -> (SocketAddr, Arc<Metrics>) {
         state: None,
         store: config::Store { memory_bytes: 1 << 20, disk: None },
         traces: None,
+        shared: None,
         access_log: false,
         log: Format::Text,
         warnings: Vec::new(),

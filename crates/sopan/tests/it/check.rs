@@ -81,6 +81,19 @@ fn what_is_in_force_is_as_drawn_and_the_same_in_every_form() {
 }
 
 #[test]
+fn what_each_instance_keeps_to_without_redis_is_told_and_the_way_to_it_without_its_password() {
+    let (code, out, _) = checked(Path::new(RIGHT), "shared.yaml", &[]);
+    assert_eq!(
+        (code, out.contains("hunter2"), out.contains("rediss://10.0.0.5:6379/2")),
+        (Some(0), false, true),
+        "{out}"
+    );
+    let alone = "without Redis each of 4 instances keeps to\n  upstreams.shop  2.5/s burst 5, 1250 per 1h\n  \
+                 upstreams.mail  unlimited\n";
+    assert!(out.ends_with(alone), "{out}");
+}
+
+#[test]
 fn problems_are_there_for_programs_too() {
     let (code, out, err) = checked(Path::new(WRONG), "same-route.yaml", &["--format", "json"]);
     let told: Value = serde_json::from_str(&out).unwrap();

@@ -89,6 +89,7 @@ function draw() {
   const upstream = chosen(state.upstreams);
   all.hidden = false;
   all.dataset.upstreams = state.upstreams.length === 1 ? "one" : "many";
+  state.shown = { store: storeNote(state.store) };
   fill($("header"), state);
   drawList(state.upstreams, upstream, stopped);
   drawExchanges(state.exchanges, upstream);
@@ -135,6 +136,12 @@ function drawExchanges(exchanges, upstream) {
 
 const judgement = (status) => (status === null || status >= 500 ? "bad" : status >= 400 ? "poor" : "good");
 const isEventful = ({ wait_s, attempts, status }) => wait_s >= LONG_WAIT_S || attempts > 1 || status === null || status >= 400;
+
+/** What is said of the store that instances share when it is not reached. */
+function storeNote(store) {
+  const goesOn = { silent: "waiting for it", alone: "keeping to the share", refuse: "refusing", ignore: "taking the whole limit" }[store?.mode];
+  return goesOn === undefined ? null : `not reached for ${words.span(store.since_s)}, ${goesOn}`;
+}
 
 /** What is said of an upstream beyond what is told. */
 function summary(upstream) {

@@ -136,6 +136,9 @@ fn misplaced(part: &Part<'_>, key: &str) -> Option<String> {
         return Some("in the `traces` at the top of the file".to_owned());
     }
     let setting = table::of_upstream(key).filter(|setting| setting.in_file);
+    if part.section != Section::Redis && setting.is_none() && table::find(Section::Redis, key).is_some() {
+        return Some("in the `redis` at the top of the file".to_owned());
+    }
     if part.section == Section::Client && (setting.is_some() || key == "queue") {
         return Some("to an upstream, or to `defaults`".to_owned());
     }

@@ -27,13 +27,15 @@ fn scraped(proxy: &Serve) -> Vec<Family> {
     open_metrics::parse(&text).unwrap_or_else(|why| panic!("{why}\nin\n{text}"))
 }
 
-/// What is told where everything is on: clients that have keys, a cache on disk, one API that is only observed.
+/// What is told where everything is on: clients that have keys, a cache on disk, one API that is only observed, and a Redis,
+/// which is not there.
 fn everything() -> Vec<Family> {
     let directory = tempfile::tempdir().unwrap();
     let proxy = Serve::start_with(&format!(
         "upstreams:\n  shop: {{ url: 'http://127.0.0.1:1', route: /shop, limits: [10/s burst 20, 5000 per 1h] }}\n  \
            mail: {{ url: 'http://127.0.0.1:1', observe: on }}\n\
          clients: {{ etl: {{ key_sha256: {} }} }}\n\
+         redis: {{ url: 'redis://127.0.0.1:1' }}\n\
          cache_dir: {}\n",
         "00".repeat(32),
         directory.path().display()

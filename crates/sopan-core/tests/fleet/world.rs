@@ -14,8 +14,7 @@ use sopan_core::policy::{BreakerPolicy, LanePolicy, Limit};
 use sopan_core::queue::{ClientId, Entry, TicketId};
 use sopan_core::retry::Budget;
 use sopan_core::share::{
-    Ask, Contact, GRACE, HoldNews, Leased, Ledger, Members, Mode, OnStoreFailure, Stamp, TIMEOUT, TellHold,
-    UNSEEN_AFTER,
+    Ask, Contact, GRACE, HoldNews, Leased, Ledger, Members, Mode, OnStoreFailure, Register, Stamp, TIMEOUT, TellHold,
 };
 use sopan_core::time::Instant;
 
@@ -49,8 +48,6 @@ pub(crate) enum Load {
     Greedy(u32),
     /// So many requests a second, each when it likes.
     Rate(f64),
-    /// Nobody.
-    Quiet,
 }
 
 #[derive(Debug, Clone)]
@@ -81,11 +78,12 @@ enum Event {
     /// An instance looks at its lane; the number tells whether that is still wanted.
     Wake(usize, u64),
     Arrives(usize, u64),
+    Again(usize, u64),
     Write(usize, Box<Turn>, u64),
     Ask(usize, Box<Ask>),
     Answer(usize, Box<Leased>),
     AskTimeout(usize, u64),
-    Beat(usize, u64, Instant),
+    Beat(usize, u64, Instant, u32),
     BeatAnswer(usize, u64, Instant, Members),
     BeatTimeout(usize, u64),
     Tell(usize, Box<TellHold>),
@@ -144,7 +142,7 @@ pub(crate) struct World {
     events: BinaryHeap<Reverse<Timed>>,
     number: u64,
     ledger: Ledger,
-    members: std::collections::BTreeMap<String, u64>,
+    register: Register,
     /// What its clock shows beside what it would.
     pub(crate) server_ahead: i64,
     pub(crate) is_down: bool,
@@ -167,7 +165,7 @@ impl World {
             events: BinaryHeap::new(),
             number: 0,
             ledger: Ledger::default(),
-            members: Default::default(),
+            register: Register::default(),
             server_ahead: 0,
             is_down: false,
             nodes: Vec::new(),
@@ -225,7 +223,6 @@ impl World {
         match load {
             Load::Greedy(clients) => (0..clients).for_each(|_| self.enter(at)),
             Load::Rate(_) => self.next_arrival(at),
-            Load::Quiet => {}
         }
         self.wake(at);
     }
@@ -257,14 +254,46 @@ impl World {
         if let Some(ask) = self.nodes[at].lane.take_back(local) {
             self.send(Event::Ask(at, ask.into()), at);
         }
-        self.members.remove(&self.nodes[at].name);
+        self.register.leave(&self.nodes[at].name);
         self.nodes[at].is_dead = true;
+    }
+
+    /// The server is away for so long.
+    pub(crate) fn down(&mut self, span: u64) {
+        self.is_down = true;
+        self.run_for(span);
+        self.is_down = false;
+    }
+
+    /// There is no way between the server and that one for so long.
+    pub(crate) fn cut_off(&mut self, at: usize, span: u64) {
+        self.nodes[at].is_cut_off = true;
+        self.run_for(span);
+        self.nodes[at].is_cut_off = false;
+    }
+
+    pub(crate) fn cut_off_two(&mut self, span: u64) {
+        self.nodes[1].is_cut_off = true;
+        self.cut_off(0, span);
+        self.nodes[1].is_cut_off = false;
+        self.run_for(2 * span);
+    }
+
+    /// Messages take up to 40 ms.
+    pub(crate) fn slow(&mut self) {
+        self.way = (0, 40 * MS);
+        self.run_for(15 * SECOND);
+    }
+
+    /// The server's clock is put on by so many microseconds.
+    pub(crate) fn set_clock(&mut self, micros: i64) {
+        self.server_ahead += micros;
     }
 
     /// The server forgets everything.
     pub(crate) fn flush(&mut self) {
         self.ledger = Ledger::default();
-        self.members.clear();
+        self.register = Register::default();
     }
 
     pub(crate) fn hold(&mut self, at: usize, wait: Duration) {
@@ -298,6 +327,7 @@ impl World {
             Event::Ask(..) | Event::Beat(..) | Event::Tell(..) => None,
             Event::Wake(at, _)
             | Event::Arrives(at, _)
+            | Event::Again(at, _)
             | Event::Write(at, ..)
             | Event::Answer(at, _)
             | Event::AskTimeout(at, _)
@@ -323,7 +353,11 @@ impl World {
                 self.next_arrival(at);
                 self.look(at);
             }
-            Event::Arrives(..) => {}
+            Event::Again(at, number) if number == self.nodes[at].load_number => {
+                self.enter(at);
+                self.look(at);
+            }
+            Event::Arrives(..) | Event::Again(..) => {}
             Event::Write(at, turn, since) => self.write(at, *turn, since),
             Event::Ask(at, ask) => {
                 if self.is_down {
@@ -351,17 +385,12 @@ impl World {
                     self.look(at);
                 }
             }
-            Event::Beat(at, number, sent) => {
-                if self.is_down {
-                    return;
+            Event::Beat(at, number, sent, known) => {
+                if !self.is_down {
+                    let name = self.nodes[at].name.clone();
+                    let members = self.register.beat_knowing(known, &name, GRACE, self.stamp());
+                    self.send(Event::BeatAnswer(at, number, sent, members), at);
                 }
-                let now = self.stamp().0;
-                self.members.insert(self.nodes[at].name.clone(), now);
-                self.members.retain(|_, seen| *seen + GRACE.as_micros() as u64 > now);
-                let of_late =
-                    self.members.values().filter(|seen| **seen + UNSEEN_AFTER.as_micros() as u64 > now).count();
-                let members = Members { seen: of_late as u32, counted: self.members.len() as u32 };
-                self.send(Event::BeatAnswer(at, number, sent, members), at);
             }
             Event::BeatAnswer(at, number, sent, members) => {
                 let node = &mut self.nodes[at];
@@ -418,7 +447,14 @@ impl World {
         match node.lane.enter(entry, Visit::Again, since) {
             Enter::Go(turn) => self.goes(at, turn, self.now),
             Enter::Wait(id) => _ = self.nodes[at].since.insert(id, self.now),
-            Enter::Refused(_) => {}
+            Enter::Refused(_) => self.refused(at),
+        }
+    }
+
+    /// Who was turned away comes again after a second.
+    fn refused(&mut self, at: usize) {
+        if let Load::Greedy(_) = self.nodes[at].load {
+            self.after(SECOND, Event::Again(at, self.nodes[at].load_number));
         }
     }
 
@@ -465,7 +501,8 @@ impl World {
             let number = node.beat;
             node.beat_under_way = Some(number);
             self.beats += 1;
-            self.send(Event::Beat(at, number, local), at);
+            let known = node.contact.members().counted;
+            self.send(Event::Beat(at, number, local, known), at);
             self.after(TIMEOUT.as_nanos() as u64, Event::BeatTimeout(at, number));
             next = self.nodes[at].contact.tick(local);
         }
@@ -480,7 +517,10 @@ impl World {
                         let since = self.nodes[at].since.remove(&id).unwrap_or(self.now);
                         self.goes(at, turn, since);
                     }
-                    Call::Refuse(id, _) => _ = self.nodes[at].since.remove(&id),
+                    Call::Refuse(id, _) => {
+                        self.nodes[at].since.remove(&id);
+                        self.refused(at);
+                    }
                 }
             }
             if is_done {
@@ -523,6 +563,10 @@ impl World {
 }
 
 impl Node {
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.is_dead
+    }
+
     fn local(&self, global: u64) -> Instant {
         Instant::from_nanos(self.offset + global + global / 1_000_000 * self.drift)
     }

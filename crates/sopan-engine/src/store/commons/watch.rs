@@ -129,7 +129,7 @@ impl Watch<'_> {
                             return Some(why);
                         }
                     }
-                    None => return Some("what it tells all cannot be heard any more".to_owned()),
+                    None => return Some("the connection on which it tells what becomes untrue was closed".to_owned()),
                 },
                 () = self.commons.stir.notified() => {
                     if !self.commons.is_in_step() {

@@ -366,6 +366,7 @@ mod tests {
             Refusal::Lane(lane::Refusal::WaitTooLong { predicted, allowed, cause, retry_after }),
             Refusal::Lane(lane::Refusal::WaitedTooLong { cause, retry_after }),
             Refusal::Lane(lane::Refusal::BreakerOpen { retry_after }),
+            Refusal::Lane(lane::Refusal::CutOff { retry_after }),
             failed(Failure::Refused),
             failed(Failure::ConnectTimeout),
             Refusal::NothingKept { last_status },

@@ -35,7 +35,7 @@ impl Lane {
         let members = members.sound();
         let hold = self.hold;
         let Tokens::Shared(shared) = &mut self.tokens else { return };
-        shared.set_mode(mode, hold, now);
+        let is_new = shared.set_mode(mode, hold, now);
         let parts = match mode {
             Mode::Shared | Mode::Silent => members.counted,
             Mode::Alone { share } | Mode::After { share, .. } => share,
@@ -45,8 +45,14 @@ impl Lane {
         if self.own.share(&self.policy.clients, parts, now) {
             self.queue.bring_back(Instant::NEVER);
         }
-        self.calendar_due = self.tokens.calendar_due().min(self.own.calendar_due());
-        self.clear_since = self.clear_since.max(now);
+        if is_new {
+            self.calendar_due = self.tokens.calendar_due().min(self.own.calendar_due());
+            self.clear_since = self.clear_since.max(now);
+            if mode == Mode::Shared && self.hold.is_some() {
+                // It may have begun while nobody could be told.
+                self.note_hold(self.held_by);
+            }
+        }
     }
 
     /// What to ask the ledger for now, if anything. It must be followed by [`lease`](Self::lease) or
@@ -69,7 +75,6 @@ impl Lane {
         if let Some((remaining, by)) = leased.hold {
             self.hear_hold(HoldNews::Held { remaining, by }, received);
         }
-        self.clear_since = self.clear_since.max(received);
     }
 
     /// The ledger has not answered, and what it may still say is no matter.

@@ -61,6 +61,7 @@ impl Tokens {
             Self::Own(bucket) => bucket.predict(ahead, cost, now),
             Self::Shared(shared) => match &shared.alone {
                 Some(alone) => alone.predict(ahead, cost, now),
+                None if shared.limits.is_empty() => now,
                 None => shared.book.predict(ahead, cost, now),
             },
         }
@@ -70,7 +71,10 @@ impl Tokens {
     pub(super) fn is_certain(&self, ahead: u64, cost: u32, now: Instant) -> bool {
         match self {
             Self::Own(_) => true,
-            Self::Shared(shared) => shared.alone.is_some() || shared.book.is_certain(ahead, cost, now),
+            Self::Shared(shared) => {
+                let is_own = shared.alone.is_some() || shared.limits.is_empty();
+                is_own || shared.book.is_certain(ahead, cost, now)
+            }
         }
     }
 
@@ -197,10 +201,10 @@ impl Shared {
         }
     }
 
-    /// What it goes by from now on; `hold` is the end of a pause, if there is one.
-    pub(super) fn set_mode(&mut self, mode: Mode, hold: Option<Instant>, now: Instant) {
+    /// What it goes by from now on, and whether that is new; `hold` is the end of a pause, if there is one.
+    pub(super) fn set_mode(&mut self, mode: Mode, hold: Option<Instant>, now: Instant) -> bool {
         if std::mem::replace(&mut self.mode, mode) == mode {
-            return;
+            return false;
         }
         match mode {
             Mode::Shared => {
@@ -217,6 +221,7 @@ impl Shared {
             // What was reserved of the bucket is still settled with it.
             Mode::After { policy: OnStoreFailure::Refuse, .. } => {}
         }
+        true
     }
 
     pub(super) fn mode(&self) -> Mode {
@@ -244,6 +249,9 @@ impl Shared {
         if let Some(alone) = &mut self.alone {
             return (alone.take(cost, now), Instant::NEVER);
         }
+        if self.limits.is_empty() {
+            return (Take::Taken { due: Instant::ORIGIN }, Instant::NEVER);
+        }
         let found = self.book.look(cost, now);
         let lapses = if let Take::Taken { .. } = found { self.book.reserve(cost, now) } else { Instant::NEVER };
         (found, lapses)
@@ -258,7 +266,9 @@ impl Shared {
                 alone.charge(cost, due, at);
                 self.spent += u64::from(cost);
             }
-            None => self.book.spend(cost.into()),
+            // It was alone when this turn was granted.
+            None if !self.limits.is_empty() => self.book.spend(cost.into()),
+            None => {}
         }
     }
 
@@ -270,14 +280,18 @@ impl Shared {
         }
     }
 
+    fn asks(&self) -> bool {
+        self.mode == Mode::Shared && !self.limits.is_empty()
+    }
+
     /// What to ask the ledger for now.
     pub(super) fn ask(&mut self, demand: Demand, now: Instant) -> Option<Ask> {
-        if self.mode == Mode::Shared { self.book.ask(demand, now) } else { None }
+        if self.asks() { self.book.ask(demand, now) } else { None }
     }
 
     /// When to ask, if nothing happens before.
     pub(super) fn asks_at(&self, demand: Demand, now: Instant) -> Option<Instant> {
-        if self.mode == Mode::Shared { self.book.asks_at(demand, now) } else { None }
+        if self.asks() { self.book.asks_at(demand, now) } else { None }
     }
 
     pub(super) fn grant(&mut self, leased: &Leased, received: Instant) {

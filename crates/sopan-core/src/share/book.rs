@@ -123,12 +123,6 @@ impl Book {
         }
     }
 
-    /// What it keeps to from now on.
-    pub fn change(&mut self, terms: Arc<Terms>) {
-        self.terms = terms;
-        self.fills.clear();
-    }
-
     /// How long an answer is waited for.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
@@ -210,11 +204,6 @@ impl Book {
     /// So much was spent without the ledger, which has not been told of it.
     pub fn spend(&mut self, tokens: u64) {
         self.spent = Some(self.spent.unwrap_or(0).saturating_add(tokens));
-    }
-
-    /// Whether turns are out that are not written yet.
-    pub fn is_reserved(&self) -> bool {
-        !self.out.is_empty()
     }
 
     /// What to ask for now, if anything, given what the lane could use. It must be followed by [`grant`](Self::grant) or
@@ -314,7 +303,7 @@ impl Book {
         let Some(asked) = self.asked.take_if(|asked| asked.number == leased.number) else { return };
         self.heard = leased.number;
         if leased.is_done {
-            self.told(asked);
+            self.was_told(asked);
         }
         self.took = received.since(asked.at);
         if self.clock.learn(asked.at, received, leased.at) {
@@ -349,13 +338,13 @@ impl Book {
         if let Some(asked) = self.asked.take() {
             // It may have been heard all the same, and nothing may be given back twice. What was spent is told again: to count
             // it twice harms nobody else.
-            self.told(Asked { spent: None, ..asked });
+            self.was_told(Asked { spent: None, ..asked });
         }
         self.again = now.after(BEAT);
     }
 
     /// What that ask told need not be told again.
-    fn told(&mut self, asked: Asked) {
+    fn was_told(&mut self, asked: Asked) {
         // What was added since stands behind it, unless so much was that the oldest were forgotten.
         self.returned.drain(..asked.returned.min(self.returned.len()));
         if let Some(spent) = asked.spent {

@@ -49,8 +49,6 @@ pub(crate) enum Load {
     Greedy(u32),
     /// So many requests a second, each when it likes.
     Rate(f64),
-    /// Nobody.
-    Quiet,
 }
 
 #[derive(Debug, Clone)]
@@ -81,11 +79,12 @@ enum Event {
     /// An instance looks at its lane; the number tells whether that is still wanted.
     Wake(usize, u64),
     Arrives(usize, u64),
+    Again(usize, u64),
     Write(usize, Box<Turn>, u64),
     Ask(usize, Box<Ask>),
     Answer(usize, Box<Leased>),
     AskTimeout(usize, u64),
-    Beat(usize, u64, Instant),
+    Beat(usize, u64, Instant, u32),
     BeatAnswer(usize, u64, Instant, Members),
     BeatTimeout(usize, u64),
     Tell(usize, Box<TellHold>),
@@ -225,7 +224,6 @@ impl World {
         match load {
             Load::Greedy(clients) => (0..clients).for_each(|_| self.enter(at)),
             Load::Rate(_) => self.next_arrival(at),
-            Load::Quiet => {}
         }
         self.wake(at);
     }
@@ -259,6 +257,38 @@ impl World {
         }
         self.members.remove(&self.nodes[at].name);
         self.nodes[at].is_dead = true;
+    }
+
+    /// The server is away for so long.
+    pub(crate) fn down(&mut self, span: u64) {
+        self.is_down = true;
+        self.run_for(span);
+        self.is_down = false;
+    }
+
+    /// There is no way between the server and that one for so long.
+    pub(crate) fn cut_off(&mut self, at: usize, span: u64) {
+        self.nodes[at].is_cut_off = true;
+        self.run_for(span);
+        self.nodes[at].is_cut_off = false;
+    }
+
+    pub(crate) fn cut_off_two(&mut self, span: u64) {
+        self.nodes[1].is_cut_off = true;
+        self.cut_off(0, span);
+        self.nodes[1].is_cut_off = false;
+        self.run_for(2 * span);
+    }
+
+    /// Messages take up to 40 ms.
+    pub(crate) fn slow(&mut self) {
+        self.way = (0, 40 * MS);
+        self.run_for(15 * SECOND);
+    }
+
+    /// The server's clock is put on by so many microseconds.
+    pub(crate) fn set_clock(&mut self, micros: i64) {
+        self.server_ahead += micros;
     }
 
     /// The server forgets everything.
@@ -298,6 +328,7 @@ impl World {
             Event::Ask(..) | Event::Beat(..) | Event::Tell(..) => None,
             Event::Wake(at, _)
             | Event::Arrives(at, _)
+            | Event::Again(at, _)
             | Event::Write(at, ..)
             | Event::Answer(at, _)
             | Event::AskTimeout(at, _)
@@ -323,7 +354,11 @@ impl World {
                 self.next_arrival(at);
                 self.look(at);
             }
-            Event::Arrives(..) => {}
+            Event::Again(at, number) if number == self.nodes[at].load_number => {
+                self.enter(at);
+                self.look(at);
+            }
+            Event::Arrives(..) | Event::Again(..) => {}
             Event::Write(at, turn, since) => self.write(at, *turn, since),
             Event::Ask(at, ask) => {
                 if self.is_down {
@@ -351,17 +386,11 @@ impl World {
                     self.look(at);
                 }
             }
-            Event::Beat(at, number, sent) => {
-                if self.is_down {
-                    return;
+            Event::Beat(at, number, sent, known) => {
+                if !self.is_down {
+                    let members = self.beat(at, known);
+                    self.send(Event::BeatAnswer(at, number, sent, members), at);
                 }
-                let now = self.stamp().0;
-                self.members.insert(self.nodes[at].name.clone(), now);
-                self.members.retain(|_, seen| *seen + GRACE.as_micros() as u64 > now);
-                let of_late =
-                    self.members.values().filter(|seen| **seen + UNSEEN_AFTER.as_micros() as u64 > now).count();
-                let members = Members { seen: of_late as u32, counted: self.members.len() as u32 };
-                self.send(Event::BeatAnswer(at, number, sent, members), at);
             }
             Event::BeatAnswer(at, number, sent, members) => {
                 let node = &mut self.nodes[at];
@@ -402,6 +431,23 @@ impl World {
         }
     }
 
+    /// As the script `members` has it: who comes first to a register that knows nobody brings along those whom it knows of.
+    fn beat(&mut self, at: usize, known: u32) -> Members {
+        let now = self.stamp().0;
+        let unseen = now - UNSEEN_AFTER.as_micros() as u64;
+        self.members.retain(|_, seen| *seen + GRACE.as_micros() as u64 > now);
+        if self.members.is_empty() {
+            self.members.extend((1..known).map(|other| (format!("?{other}"), unseen)));
+        } else if !self.members.contains_key(&self.nodes[at].name)
+            && let Some(other) = self.members.keys().find(|name| name.starts_with('?')).cloned()
+        {
+            self.members.remove(&other);
+        }
+        self.members.insert(self.nodes[at].name.clone(), now);
+        let seen = self.members.values().filter(|seen| **seen > unseen).count();
+        Members { seen: seen as u32, counted: self.members.len() as u32 }
+    }
+
     fn next_arrival(&mut self, at: usize) {
         if let Load::Rate(rate) = self.nodes[at].load {
             let wait = -(1.0 - self.dice.unit()).ln() / rate * SECOND as f64;
@@ -418,7 +464,14 @@ impl World {
         match node.lane.enter(entry, Visit::Again, since) {
             Enter::Go(turn) => self.goes(at, turn, self.now),
             Enter::Wait(id) => _ = self.nodes[at].since.insert(id, self.now),
-            Enter::Refused(_) => {}
+            Enter::Refused(_) => self.refused(at),
+        }
+    }
+
+    /// Who was turned away comes again after a second.
+    fn refused(&mut self, at: usize) {
+        if let Load::Greedy(_) = self.nodes[at].load {
+            self.after(SECOND, Event::Again(at, self.nodes[at].load_number));
         }
     }
 
@@ -465,7 +518,8 @@ impl World {
             let number = node.beat;
             node.beat_under_way = Some(number);
             self.beats += 1;
-            self.send(Event::Beat(at, number, local), at);
+            let known = node.contact.members().counted;
+            self.send(Event::Beat(at, number, local, known), at);
             self.after(TIMEOUT.as_nanos() as u64, Event::BeatTimeout(at, number));
             next = self.nodes[at].contact.tick(local);
         }
@@ -480,7 +534,10 @@ impl World {
                         let since = self.nodes[at].since.remove(&id).unwrap_or(self.now);
                         self.goes(at, turn, since);
                     }
-                    Call::Refuse(id, _) => _ = self.nodes[at].since.remove(&id),
+                    Call::Refuse(id, _) => {
+                        self.nodes[at].since.remove(&id);
+                        self.refused(at);
+                    }
                 }
             }
             if is_done {
@@ -523,6 +580,10 @@ impl World {
 }
 
 impl Node {
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.is_dead
+    }
+
     fn local(&self, global: u64) -> Instant {
         Instant::from_nanos(self.offset + global + global / 1_000_000 * self.drift)
     }

@@ -13,17 +13,18 @@ use super::{Dispatcher, Shared};
 use crate::shared::Errand;
 
 impl Dispatcher {
-    /// What the lane wants after what has just happened.
-    pub(super) fn errand(&self, shared: &mut Shared, now: Instant) -> Option<Errand> {
+    /// What the lane wants after what has just happened. A lane that shares nothing, as most do, is not held up by it.
+    #[inline]
+    pub(super) fn errand(&self, shared: &mut Shared, now: Instant) -> Option<Box<Errand>> {
         self.seat.as_ref()?;
-        let (tell, ask) = (shared.lane.hold_to_tell(now), shared.lane.ask(now));
-        (tell.is_some() || ask.is_some()).then_some(Errand { tell, ask })
+        errand_of(shared, now)
     }
 
     /// Has that seen to.
-    pub(super) fn want(&self, errand: Option<Errand>) {
-        if let (Some(seat), Some(errand)) = (&self.seat, errand) {
-            seat.want(errand);
+    #[inline]
+    pub(super) fn want(&self, errand: Option<Box<Errand>>) {
+        if let (Some(errand), Some(seat)) = (errand, &self.seat) {
+            seat.want(*errand);
         }
     }
 
@@ -63,4 +64,10 @@ impl Dispatcher {
         let now = shared.now(self.clock);
         shared.lane.take_back(now)
     }
+}
+
+#[inline(never)]
+fn errand_of(shared: &mut Shared, now: Instant) -> Option<Box<Errand>> {
+    let (tell, ask) = (shared.lane.hold_to_tell(now), shared.lane.ask(now));
+    (tell.is_some() || ask.is_some()).then(|| Box::new(Errand { tell, ask }))
 }

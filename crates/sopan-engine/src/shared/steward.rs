@@ -329,19 +329,16 @@ impl Trouble {
         let since = self.since.take();
         self.is_long = false;
         let was_told = self.told.as_mut().map(|(_, is_over)| std::mem::replace(is_over, true));
+        let shared = match counted {
+            1 => "this instance is the only one that uses the limits".to_owned(),
+            _ => format!("limits are shared by {counted} instances, {seen} of them seen"),
+        };
         match since {
             Some(since) if was_told == Some(false) => {
                 let gone_s = now.since(since).as_secs_f64();
-                tracing::info!(
-                    gone_s,
-                    seen,
-                    counted,
-                    "Redis answers again after {gone_s:.1} s: limits are shared by {counted}"
-                );
+                tracing::info!(gone_s, seen, counted, "Redis answers again after {gone_s:.1} s: {shared}");
             }
-            None if is_first => {
-                tracing::info!(seen, counted, "limits are shared by {counted} instances, {seen} of them seen")
-            }
+            None if is_first => tracing::info!(seen, counted, "{shared}"),
             _ => {}
         }
     }

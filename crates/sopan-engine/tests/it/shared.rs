@@ -165,7 +165,7 @@ async fn a_store_that_is_gone_costs_a_second_and_then_each_goes_on_at_its_part()
         let back: Vec<_> =
             back.map(|entry| entry.message).filter(|text| text.starts_with("Redis answers again")).collect();
         assert_eq!(back.len(), 2, "{back:?}");
-        assert!(back.iter().all(|text| text.ends_with("limits are shared by 2")), "{back:?}");
+        assert!(back.iter().all(|text| text.contains("limits are shared by 2 instances")), "{back:?}");
     }
 }
 
@@ -274,13 +274,13 @@ async fn one_that_ends_in_order_leaves_its_part_to_the_others_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_forgets_everything_costs_at_most_one_burst_more() {
+async fn a_store_that_forgets_everything_lets_nobody_exceed_the_rate() {
     let mut group = Group::new(4, GoingAlone::default()).await;
     group.crowd(100);
     sleep(s(5)).await;
     group.store.forgets();
     sleep(s(10)).await;
-    group.is_within(20.0);
+    group.is_within(10.0);
     let after = group.count(|_| true, s(6), s(15));
     assert!(after >= 86, "{after} of 90");
     assert!(group.shared.iter().all(|shared| shared.look().counted == 4));

@@ -8,11 +8,14 @@
 //! next one; otherwise it is returned to the ledger with the next ask, which gives its place in a quota back, and its due time
 //! to somebody else if that has not passed yet.
 
+mod beyond;
 mod foresight;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+
+use beyond::Beyond;
 
 use super::server_clock::ServerClock;
 use super::{
@@ -30,6 +33,11 @@ const RETURN_AFTER: Duration = HORIZON;
 const KEPT: u32 = 4;
 /// How long it is counted what was used.
 const WINDOW: Duration = Duration::from_millis(100);
+/// A turn that is used after this part of its time was not waited for when it was due.
+const LATE_PART: u32 = 5;
+/// Turns that nobody waits for yet are asked for up to as many as are ours in this span: twice what is leased at once, since it is
+/// asked for again when half of what is wanted is left.
+const BEYOND_MAX: Duration = Duration::from_millis(400);
 
 /// What an instance holds of a lane's schedule.
 #[derive(Debug)]
@@ -57,6 +65,7 @@ pub struct Book {
     span: Duration,
     /// How far ahead the first turn of the last answer was.
     ahead: Duration,
+    beyond: Beyond,
     /// How long the last answer took.
     took: Duration,
     /// Who gets the next turn that the ledger has, gets it then.
@@ -115,6 +124,7 @@ impl Book {
             again: now,
             span: Duration::ZERO,
             ahead: Duration::ZERO,
+            beyond: Beyond::new(now),
             took: Duration::ZERO,
             next: now,
             among: 1,
@@ -152,6 +162,10 @@ impl Book {
             return now;
         };
         self.used.add(lease.granted.cost, now);
+        // Nobody was there when it was due.
+        if now.since(lease.due) > self.terms.lapse() / LATE_PART {
+            self.beyond.missed(now);
+        }
         self.out.push(lease);
         lease.lapses
     }
@@ -183,6 +197,7 @@ impl Book {
                 give_up(&mut self.returned, &mut self.return_at, lease.granted, now);
             }
             self.leases.pop_front();
+            self.beyond.missed(now);
         }
     }
 
@@ -292,6 +307,7 @@ impl Book {
         let expected = self.used.within(span, now);
         // One at a time is asked for when it is there: a turn that is leased in vain is one that nobody has.
         let expected = if expected < 2 { 0 } else { expected };
+        let expected = if demand.waiting > 0 { expected.max(self.beyond.turns()) } else { expected };
         let waiting = demand.waiting.div_ceil(u64::from(demand.cost.max(1)));
         let turns = waiting.saturating_add(expected);
         let room = demand.room.map_or(u64::MAX, |room| room.saturating_add(expected));
@@ -328,6 +344,9 @@ impl Book {
         self.again = received.after(again_in.saturating_sub(self.took / 2));
         self.next = received.after(leased.next_in);
         self.among = leased.among.max(1);
+        if !self.ahead.is_zero() {
+            self.beyond.grow((BEYOND_MAX.as_secs_f64() / self.seconds_a_turn()) as u64, received);
+        }
         self.fills.clone_from(&leased.fills);
         self.told = received;
         self.forget_lapsed(received);

@@ -1,6 +1,7 @@
 //! Many instances that share a limit keep it together, whatever happens to them, to the way between them and to the ledger.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod few;
 mod world;
 
 use std::time::Duration;

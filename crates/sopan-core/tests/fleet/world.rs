@@ -46,6 +46,8 @@ impl Dice {
 pub(crate) enum Load {
     /// So many clients that ask anew as soon as they have been served.
     Greedy(u32),
+    /// So many clients that ask anew so long after they have been served, in nanoseconds.
+    Slow(u32, u64),
     /// So many requests a second, each when it likes.
     Rate(f64),
 }
@@ -221,7 +223,7 @@ impl World {
         let node = &mut self.nodes[at];
         (node.load, node.load_number) = (load, node.load_number + 1);
         match load {
-            Load::Greedy(clients) => (0..clients).for_each(|_| self.enter(at)),
+            Load::Greedy(clients) | Load::Slow(clients, _) => (0..clients).for_each(|_| self.enter(at)),
             Load::Rate(_) => self.next_arrival(at),
         }
         self.wake(at);
@@ -478,8 +480,10 @@ impl World {
         node.lane.finish(turn, local);
         (node.sent, node.waited) = (node.sent + 1, node.waited + self.now - since);
         self.sent.push((self.now, at));
-        if let Load::Greedy(_) = self.nodes[at].load {
-            self.enter(at);
+        match self.nodes[at].load {
+            Load::Greedy(_) => self.enter(at),
+            Load::Slow(_, pause) => self.after(pause, Event::Arrives(at, self.nodes[at].load_number)),
+            Load::Rate(_) => {}
         }
         self.look(at);
     }

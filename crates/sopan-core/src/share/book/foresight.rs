@@ -78,7 +78,7 @@ impl Book {
     }
 
     /// From one turn of ours to the next when there is nothing in store, in seconds.
-    fn seconds_a_turn(&self) -> f64 {
+    pub(super) fn seconds_a_turn(&self) -> f64 {
         let aside = f64::from(self.members.counted) / f64::from(self.members.seen);
         (self.terms.seconds_a_turn() * aside * f64::from(self.among)).max(1e-9)
     }

@@ -189,7 +189,7 @@ fn slow_and_fast_limits_and_quotas_are_shared_as_well() {
         (&["500 per 10s", "100/s burst 20"], 4, 1_490, 0.15),
         (&["100/s burst 10"], 30, 2_990, 0.1),
     ] {
-        let mut world = World::new(Settings::new(limits, vec![Load::Greedy(100); instances]));
+        let mut world = World::new(Settings::new(limits, vec![Load::Greedy(1_000); instances]));
         world.run_for(30 * SECOND);
         assert!(world.sent.len() >= least, "{limits:?}: {}", world.sent.len());
         // Whoever comes first has the first horizon for itself.

@@ -149,7 +149,7 @@ fn by_rate(dir: &Path) {
     Plot {
         title: "round trips for one request, by how many an instance sends",
         x: Axis { title: "turns a second of each instance", log: true, from: 0.05, to: 1_000.0 },
-        y: Axis { title: "asks a request", log: true, from: 0.01, to: 10.0 },
+        y: Axis { title: "asks a request", log: true, from: 0.001, to: 10.0 },
         lines: &asks,
         legend: "round trip",
     }

@@ -9,6 +9,7 @@
 //! to somebody else if that has not passed yet.
 
 mod foresight;
+mod used;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use super::{
     AGAIN_MAX, Ask, BEAT, Granted, HORIZON, HoldNews, Leased, Members, Stamp, TIMEOUT, TellHold, Terms, WANT_MAX,
 };
 use crate::bucket::{Fill, Take};
-use crate::time::{Instant, nanos};
+use crate::time::Instant;
+use used::Used;
 
 /// Turns to be returned that are remembered; of more the oldest are not given back.
 const RETURNED_MAX: usize = 512;
@@ -28,8 +30,6 @@ const RETURN_AFTER: Duration = HORIZON;
 /// A book that holds turns asks for more when the last of them is due within this part of how far they once reached. Half would be
 /// safer where the ledger is slow, but takes half as many round trips again.
 const KEPT: u32 = 4;
-/// How long it is counted what was used.
-const WINDOW: Duration = Duration::from_millis(100);
 
 /// What an instance holds of a lane's schedule.
 #[derive(Debug)]
@@ -376,37 +376,4 @@ fn give_up(returned: &mut VecDeque<Granted>, return_at: &mut Instant, granted: G
     }
     returned.push_back(granted);
     *return_at = (*return_at).min(now.after(RETURN_AFTER));
-}
-
-/// What was used of late.
-#[derive(Debug, Clone, Copy, Default)]
-struct Used {
-    window: u64,
-    now: u64,
-    before: u64,
-}
-
-impl Used {
-    fn add(&mut self, tokens: u32, now: Instant) {
-        *self = self.by(now);
-        self.now += u64::from(tokens);
-    }
-
-    fn by(self, now: Instant) -> Self {
-        let window = now.as_nanos() / nanos(WINDOW);
-        match window.saturating_sub(self.window) {
-            0 => self,
-            1 => Self { window, now: 0, before: self.now },
-            _ => Self { window, now: 0, before: 0 },
-        }
-    }
-
-    /// How much that makes in `span`.
-    fn within(self, span: Duration, now: Instant) -> u64 {
-        let used = self.by(now);
-        let into = now.as_nanos() % nanos(WINDOW);
-        let before = u128::from(used.before) * u128::from(nanos(WINDOW) - into) / u128::from(nanos(WINDOW));
-        let of_late = u128::from(used.now) + before;
-        u64::try_from(of_late * span.as_nanos() / WINDOW.as_nanos()).unwrap_or(u64::MAX)
-    }
 }

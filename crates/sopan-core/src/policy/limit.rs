@@ -438,6 +438,26 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_limit_is_so_much_slower_and_never_less_than_one() {
+        for (text, parts, expected) in [
+            ("10/s burst 20", 4, (1, 400_000_000, 5)),
+            ("10/s burst 3", 4, (1, 400_000_000, 1)),
+            ("0.333333/s", 3, (111_111, 1_000_000_000_000_000, 1)),
+            ("10/s", 0, (1, 100_000_000, 1)),
+        ] {
+            let Limit::Rate(part) = text.parse::<Limit>().unwrap().share(parts) else { panic!("{text} is a rate") };
+            assert_eq!((part.fraction().0, part.fraction().1, part.burst()), expected, "{text} / {parts}");
+        }
+        for (text, parts, expected) in [
+            ("5000 per 1h", 3, "1666 per 1h"),
+            ("2 per 1s", 3, "1 per 1s"),
+            ("10 per day at 00:00 UTC", 4, "2 per day at 00:00 UTC"),
+        ] {
+            assert_eq!(text.parse::<Limit>().unwrap().share(parts).to_string(), expected);
+        }
+    }
+
+    #[test]
     fn quotas_are_counts_in_spans() {
         for (text, count, seconds) in [
             ("5000 per 1h", 5000, 3600),

@@ -10,6 +10,7 @@
 
 mod beyond;
 mod foresight;
+mod used;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,17 +23,16 @@ use super::{
     AGAIN_MAX, Ask, BEAT, Granted, HORIZON, HoldNews, Leased, Members, Stamp, TIMEOUT, TellHold, Terms, WANT_MAX,
 };
 use crate::bucket::{Fill, Take};
-use crate::time::{Instant, nanos};
+use crate::time::Instant;
+use used::Used;
 
 /// Turns to be returned that are remembered; of more the oldest are not given back.
-const RETURNED_MAX: usize = 128;
+const RETURNED_MAX: usize = 512;
 /// What is to be returned is so after this, if nothing is asked for before.
 const RETURN_AFTER: Duration = HORIZON;
 /// A book that holds turns asks for more when the last of them is due within this part of how far they once reached. Half would be
 /// safer where the ledger is slow, but takes half as many round trips again.
 const KEPT: u32 = 4;
-/// How long it is counted what was used.
-const WINDOW: Duration = Duration::from_millis(100);
 /// A turn that is used after this part of its time was not waited for when it was due.
 const LATE_PART: u32 = 5;
 /// Turns that nobody waits for yet are asked for up to as many as are ours in this span: twice what is leased at once, since it is
@@ -47,6 +47,8 @@ pub struct Book {
     clock: ServerClock,
     /// What can be used, by when it is due.
     leases: VecDeque<Lease>,
+    /// What each of them costs, if they all cost the same: then they need not be counted one by one, under the lane's lock.
+    alike: Option<u32>,
     /// What is used for turns that are not written yet.
     out: Vec<Lease>,
     returned: VecDeque<Granted>,
@@ -111,6 +113,7 @@ impl Book {
             timeout: TIMEOUT,
             clock: ServerClock::unknown(),
             leases: VecDeque::new(),
+            alike: None,
             out: Vec::new(),
             returned: VecDeque::new(),
             return_at: Instant::NEVER,
@@ -298,7 +301,15 @@ impl Book {
 
     /// Turns for that cost that can still be used.
     fn held(&self, cost: u32, now: Instant) -> u64 {
+        if let Some(alike) = self.alike {
+            return if alike >= cost { (self.leases.len() - self.lapsed(now)) as u64 } else { 0 };
+        }
         self.leases.iter().filter(|lease| lease.lapses > now && lease.granted.cost >= cost).count() as u64
+    }
+
+    /// How many of the first turns have lapsed. Those behind lapse later, by a hair's breadth not all in order.
+    fn lapsed(&self, now: Instant) -> usize {
+        self.leases.partition_point(|lease| lease.lapses <= now)
     }
 
     /// How many turns the lane can use before it could be given more.
@@ -320,12 +331,18 @@ impl Book {
         self.heard = leased.number;
         if leased.is_done {
             self.was_told(asked);
+        } else if !self.returned.is_empty() {
+            self.return_at = received.after(RETURN_AFTER);
         }
         self.took = received.since(asked.at);
         if self.clock.learn(asked.at, received, leased.at) {
             // What there was of tokens by the old clock is not known by the new one, nor what was leased; by then it is over.
             self.spend(0);
             self.last = self.last.max(Some(received.after(HORIZON)));
+        }
+        if !leased.due.is_empty() {
+            let is_alike = self.leases.is_empty() && self.out.is_empty() || self.alike == Some(asked.cost);
+            self.alike = is_alike.then_some(asked.cost);
         }
         let lapse = self.terms.lapse();
         for due in &leased.due {
@@ -378,37 +395,4 @@ fn give_up(returned: &mut VecDeque<Granted>, return_at: &mut Instant, granted: G
     }
     returned.push_back(granted);
     *return_at = (*return_at).min(now.after(RETURN_AFTER));
-}
-
-/// What was used of late.
-#[derive(Debug, Clone, Copy, Default)]
-struct Used {
-    window: u64,
-    now: u64,
-    before: u64,
-}
-
-impl Used {
-    fn add(&mut self, tokens: u32, now: Instant) {
-        *self = self.by(now);
-        self.now += u64::from(tokens);
-    }
-
-    fn by(self, now: Instant) -> Self {
-        let window = now.as_nanos() / nanos(WINDOW);
-        match window.saturating_sub(self.window) {
-            0 => self,
-            1 => Self { window, now: 0, before: self.now },
-            _ => Self { window, now: 0, before: 0 },
-        }
-    }
-
-    /// How much that makes in `span`.
-    fn within(self, span: Duration, now: Instant) -> u64 {
-        let used = self.by(now);
-        let into = now.as_nanos() % nanos(WINDOW);
-        let before = u128::from(used.before) * u128::from(nanos(WINDOW) - into) / u128::from(nanos(WINDOW));
-        let of_late = u128::from(used.now) + before;
-        u64::try_from(of_late * span.as_nanos() / WINDOW.as_nanos()).unwrap_or(u64::MAX)
-    }
 }

@@ -113,7 +113,8 @@ impl History {
         // Mostly in this century; a day or so from the end of one.
         let mut now = 1_780_000_000 * SECOND + dice.roll(300 * 86_400 * SECOND);
         let mut limits = dice.roll(LIMITS.len() as u64) as usize;
-        let about = if seed % 50 == 0 { Some(About::Alone) } else { dice.one_in(4).then_some(About::Midnight) };
+        let about =
+            if seed.is_multiple_of(50) { Some(About::Alone) } else { dice.one_in(4).then_some(About::Midnight) };
         match about {
             Some(About::Alone) => limits = ALONE,
             Some(About::Midnight) => {

@@ -20,7 +20,7 @@ pub(crate) struct Connection(BufReader<UnixStream>);
 pub(crate) enum Reply {
     Text(String),
     Number(i64),
-    List(Vec<Reply>),
+    List(Vec<Self>),
     Nothing,
 }
 

@@ -6,6 +6,7 @@ use crate::retry::Budget;
 
 mod operator;
 mod own;
+mod shared;
 
 const MS: u64 = 1_000_000;
 

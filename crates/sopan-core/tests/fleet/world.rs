@@ -14,8 +14,7 @@ use sopan_core::policy::{BreakerPolicy, LanePolicy, Limit};
 use sopan_core::queue::{ClientId, Entry, TicketId};
 use sopan_core::retry::Budget;
 use sopan_core::share::{
-    Ask, Contact, GRACE, HoldNews, Leased, Ledger, Members, Mode, OnStoreFailure, Stamp, TIMEOUT, TellHold,
-    UNSEEN_AFTER,
+    Ask, Contact, GRACE, HoldNews, Leased, Ledger, Members, Mode, OnStoreFailure, Register, Stamp, TIMEOUT, TellHold,
 };
 use sopan_core::time::Instant;
 
@@ -145,7 +144,7 @@ pub(crate) struct World {
     events: BinaryHeap<Reverse<Timed>>,
     number: u64,
     ledger: Ledger,
-    members: std::collections::BTreeMap<String, u64>,
+    register: Register,
     /// What its clock shows beside what it would.
     pub(crate) server_ahead: i64,
     pub(crate) is_down: bool,
@@ -168,7 +167,7 @@ impl World {
             events: BinaryHeap::new(),
             number: 0,
             ledger: Ledger::default(),
-            members: Default::default(),
+            register: Register::default(),
             server_ahead: 0,
             is_down: false,
             nodes: Vec::new(),
@@ -257,7 +256,7 @@ impl World {
         if let Some(ask) = self.nodes[at].lane.take_back(local) {
             self.send(Event::Ask(at, ask.into()), at);
         }
-        self.members.remove(&self.nodes[at].name);
+        self.register.leave(&self.nodes[at].name);
         self.nodes[at].is_dead = true;
     }
 
@@ -296,7 +295,7 @@ impl World {
     /// The server forgets everything.
     pub(crate) fn flush(&mut self) {
         self.ledger = Ledger::default();
-        self.members.clear();
+        self.register = Register::default();
     }
 
     pub(crate) fn hold(&mut self, at: usize, wait: Duration) {
@@ -390,7 +389,8 @@ impl World {
             }
             Event::Beat(at, number, sent, known) => {
                 if !self.is_down {
-                    let members = self.beat(at, known);
+                    let name = self.nodes[at].name.clone();
+                    let members = self.register.beat_knowing(known, &name, GRACE, self.stamp());
                     self.send(Event::BeatAnswer(at, number, sent, members), at);
                 }
             }
@@ -431,23 +431,6 @@ impl World {
                 self.look(at);
             }
         }
-    }
-
-    /// As the script `members` has it: who comes first to a register that knows nobody brings along those whom it knows of.
-    fn beat(&mut self, at: usize, known: u32) -> Members {
-        let now = self.stamp().0;
-        let unseen = now - UNSEEN_AFTER.as_micros() as u64;
-        self.members.retain(|_, seen| *seen + GRACE.as_micros() as u64 > now);
-        if self.members.is_empty() {
-            self.members.extend((1..known).map(|other| (format!("?{other}"), unseen)));
-        } else if !self.members.contains_key(&self.nodes[at].name)
-            && let Some(other) = self.members.keys().find(|name| name.starts_with('?')).cloned()
-        {
-            self.members.remove(&other);
-        }
-        self.members.insert(self.nodes[at].name.clone(), now);
-        let seen = self.members.values().filter(|seen| **seen > unseen).count();
-        Members { seen: seen as u32, counted: self.members.len() as u32 }
     }
 
     fn next_arrival(&mut self, at: usize) {

@@ -14,7 +14,7 @@ pub(crate) enum Reply {
     Nothing,
     Number(i64),
     Text(String),
-    List(Vec<Reply>),
+    List(Vec<Self>),
     Error(String),
 }
 

@@ -43,8 +43,8 @@ pub const LAPSE: Duration = Duration::from_millis(50);
 pub const LAPSE_MIN: Duration = Duration::from_millis(2);
 /// A ledger leases no turn that is due later than this, so what one instance has asked for keeps nobody else waiting for longer.
 pub const HORIZON: Duration = Duration::from_millis(300);
-/// Turns in one answer.
-pub const WANT_MAX: u32 = 64;
+/// Turns in one answer. The ledger stands still for everybody while it deals them out: 256 take it a millisecond.
+pub const WANT_MAX: u32 = 256;
 /// The longest after which an instance asks again that waits for what its ledger has not.
 pub const AGAIN_MAX: Duration = Duration::from_secs(10);
 /// So often an instance says that it lives.

@@ -25,7 +25,7 @@ use crate::bucket::{Fill, Take};
 use crate::time::{Instant, nanos};
 
 /// Turns to be returned that are remembered; of more the oldest are not given back.
-const RETURNED_MAX: usize = 128;
+const RETURNED_MAX: usize = 512;
 /// What is to be returned is so after this, if nothing is asked for before.
 const RETURN_AFTER: Duration = HORIZON;
 /// A book that holds turns asks for more when the last of them is due within this part of how far they once reached. Half would be
@@ -47,6 +47,8 @@ pub struct Book {
     clock: ServerClock,
     /// What can be used, by when it is due.
     leases: VecDeque<Lease>,
+    /// What each of them costs, if they all cost the same: then they need not be counted one by one, under the lane's lock.
+    alike: Option<u32>,
     /// What is used for turns that are not written yet.
     out: Vec<Lease>,
     returned: VecDeque<Granted>,
@@ -111,6 +113,7 @@ impl Book {
             timeout: TIMEOUT,
             clock: ServerClock::unknown(),
             leases: VecDeque::new(),
+            alike: None,
             out: Vec::new(),
             returned: VecDeque::new(),
             return_at: Instant::NEVER,
@@ -298,7 +301,15 @@ impl Book {
 
     /// Turns for that cost that can still be used.
     fn held(&self, cost: u32, now: Instant) -> u64 {
+        if let Some(alike) = self.alike {
+            return if alike >= cost { (self.leases.len() - self.lapsed(now)) as u64 } else { 0 };
+        }
         self.leases.iter().filter(|lease| lease.lapses > now && lease.granted.cost >= cost).count() as u64
+    }
+
+    /// How many of the first turns have lapsed. Those behind lapse later, by a hair's breadth not all in order.
+    fn lapsed(&self, now: Instant) -> usize {
+        self.leases.partition_point(|lease| lease.lapses <= now)
     }
 
     /// How many turns the lane can use before it could be given more.
@@ -320,12 +331,18 @@ impl Book {
         self.heard = leased.number;
         if leased.is_done {
             self.was_told(asked);
+        } else if !self.returned.is_empty() {
+            self.return_at = received.after(RETURN_AFTER);
         }
         self.took = received.since(asked.at);
         if self.clock.learn(asked.at, received, leased.at) {
             // What there was of tokens by the old clock is not known by the new one, nor what was leased; by then it is over.
             self.spend(0);
             self.last = self.last.max(Some(received.after(HORIZON)));
+        }
+        if !leased.due.is_empty() {
+            let is_alike = self.leases.is_empty() && self.out.is_empty() || self.alike == Some(asked.cost);
+            self.alike = is_alike.then_some(asked.cost);
         }
         let lapse = self.terms.lapse();
         for due in &leased.due {

@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(held.hold, Some((Duration::from_millis(9), HeldBy::Operator)));
         assert_eq!(held.again_in, Some(Duration::from_millis(4)));
         let mut long = answer.to_vec();
-        long.extend([0; 64]);
+        long.extend([0; WANT_MAX as usize]);
         let far = [7, 1, 1, 0, -1, 1, 0, 0, 0, 9_000_000];
         for nonsense in [
             &[][..],

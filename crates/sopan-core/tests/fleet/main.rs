@@ -176,7 +176,7 @@ fn modest_instances_get_what_they_want_and_greedy_ones_the_rest_in_equal_parts()
     assert!((sent[2] / 300.0 - 1.0).abs() <= 0.15 && (sent[3] / 900.0 - 1.0).abs() <= 0.15, "{sent:?}");
     // What they want they get within the horizon.
     for node in &world.nodes[2..] {
-        assert!(node.waited / node.sent <= 310 * MS, "{} ns on average", node.waited / node.sent);
+        assert!(node.waited / node.sent <= 330 * MS, "{} ns on average", node.waited / node.sent);
     }
 }
 
@@ -185,7 +185,7 @@ fn slow_and_fast_limits_and_quotas_are_shared_as_well() {
     for (limits, instances, least, within) in [
         (&["1/s"][..], 5, 29, 0.35),
         (&["10/s"], 4, 297, 0.1),
-        (&["2000/s burst 10"], 3, 59_000, 0.02),
+        (&["2000/s burst 10"], 3, 59_000, 0.05),
         (&["50 per 1s"], 4, 1_440, 0.15),
         (&["500 per 10s", "100/s burst 20"], 4, 1_490, 0.15),
         (&["100/s burst 10"], 30, 2_990, 0.1),

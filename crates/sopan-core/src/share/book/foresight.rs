@@ -61,6 +61,13 @@ impl Book {
 
     /// When the last of so many tokens is due, if they are in hand; else how many are missing.
     fn in_hand(&self, tokens: u64, now: Instant) -> Result<Instant, u64> {
+        if let Some(alike) = self.alike.map(u64::from) {
+            let (from, turns) = (self.lapsed(now), tokens.div_ceil(alike).max(1));
+            let last = usize::try_from(turns - 1).unwrap_or(usize::MAX);
+            let lease = self.leases.get(from.saturating_add(last));
+            let there = alike * (self.leases.len() - from) as u64;
+            return lease.map(|lease| lease.due).ok_or(tokens.saturating_sub(there));
+        }
         let mut left = tokens;
         for lease in self.leases.iter().filter(|lease| lease.lapses > now) {
             left = left.saturating_sub(lease.granted.cost.into());

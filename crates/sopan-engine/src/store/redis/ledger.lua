@@ -18,7 +18,7 @@ local KEPT_MIN = 60000000
 local AGAIN_MAX = 10000000
 local AWAY = 2 * HORIZON
 local FORGOTTEN_MAX = 100
-local WANT_MAX = 64
+local WANT_MAX = 256
 local GRACE = 10000000
 
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min

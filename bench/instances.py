@@ -528,7 +528,7 @@ def faults_table(rows):
 
 
 def page(side, rows, seconds):
-    return f"""# What becomes of a shared limit when Redis fails
+    return f"""# When Redis fails
 
 Four instances of sopan share `{LIMIT}` [through Redis](instances.md). {', '.join(map(str, CONNECTIONS[:-1]))} and {CONNECTIONS[-1]} connections ask
 them as fast as they are answered; what arrives at the API is judged by a bucket of exactly that limit. For {seconds:g} s nothing

@@ -61,7 +61,7 @@ class Fault:
     # Which of them go away for good.
     gone: tuple = ()
     quota: tuple = ()
-    # How Redis is reached: "" directly, "way" through something that can hold it up, "sentinels".
+    # How Redis is reached: "" directly, "way" through something that can hold it up, "way-of-one" by one of them, "sentinels".
     through: str = ""
     # Whether instances may not go on together at the end.
     shared_again: bool = True
@@ -97,6 +97,8 @@ FAULTS = [
     Fault("read-only", "it refuses to write", without_writes, lambda s: s.redis.ask("REPLICAOF", "NO", "ONE"), 4),
     Fault("slow", "each of its answers takes 300 ms more than usual", set_way(delay=0.3), set_way(delay=0.0), 4, through="way"),
     Fault("lost", "packets to and from it are lost", set_way(loses=True), set_way(loses=False), 4, through="way"),
+    Fault("one-cut-off", "the packets of one instance are lost, not those of the others", set_way(loses=True), set_way(loses=False), 4, through="way-of-one",
+          silence=0.5),
     Fault("nonsense", "what it answers makes no sense", set_way(garbles=True), set_way(garbles=False), 4, through="way"),
     Fault("instance-killed", "one instance is killed", lambda s: s.instances[2].kill(), lasts=GRACE + 2, during=0.7, used=0.97, gone=(2,), over=0),
     Fault("instance-stopped", "one instance stands still for 3 s", lambda s: s.instances[2].stop(), lambda s: s.instances[2].go_on(), 3),
@@ -144,22 +146,28 @@ class Scene:
         flags = ["--rate", LIMIT]
         if fault and fault.quota:
             flags += ["--rate", "{} per {}s".format(*fault.quota)]
+        self.through = fault.through if fault else ""
         if shared:
-            flags += ["--redis", self.start_redis(fault.through if fault else "")]
+            self.start_redis()
         up = self.up = free_port()
         limit = ["--limit", LIMIT, "--window", "bucket"] if enforces else []
         self.fake = Program([SOPAN, "fake-api", "--listen", f"127.0.0.1:{up}", *limit], up)
-        self.instances = [Instance(folder, number, up, flags) for number in range(count)]
+        redis = lambda number: ["--redis", self.redis_of(number)] if shared else []
+        self.instances = [Instance(folder, number, up, [*flags, *redis(number)]) for number in range(count)]
 
-    def start_redis(self, through):
-        if through == "sentinels":
+    def start_redis(self):
+        if self.through == "sentinels":
             self.guarded = Guarded(self.folder)
-            self.redis = self.guarded.master
-            return self.guarded.url()
-        self.redis = Redis(self.folder)
-        if through == "way":
+        self.redis = self.guarded.master if self.guarded else Redis(self.folder)
+        if self.through.startswith("way"):
             self.way = Way(self.redis.port)
-        return f"redis://127.0.0.1:{(self.way or self.redis).port}"
+
+    def redis_of(self, number):
+        """Where an instance finds it."""
+        if self.guarded:
+            return self.guarded.url()
+        by_way = self.way and (self.through == "way" or number == 2)
+        return f"redis://127.0.0.1:{(self.way if by_way else self.redis).port}"
 
     def arrivals(self):
         """When requests arrived, those that were refused included, and at which instance they had been."""
@@ -520,7 +528,7 @@ def faults_table(rows):
 
 
 def page(side, rows, seconds):
-    return f"""# What becomes of a shared limit when Redis fails
+    return f"""# When Redis fails
 
 Four instances of sopan share `{LIMIT}` [through Redis](instances.md). {', '.join(map(str, CONNECTIONS[:-1]))} and {CONNECTIONS[-1]} connections ask
 them as fast as they are answered; what arrives at the API is judged by a bucket of exactly that limit. For {seconds:g} s nothing
@@ -537,8 +545,8 @@ than four warnings.
 
 {faults_table(rows)}
 
-Where Redis cannot be asked, an instance uses the turns that it has, waits until the others must have noticed too (0.6 s), and
-goes on at its share. A Redis that has forgotten everything takes its buckets for full: that is the burst that may be over.
+Where Redis cannot be asked, an instance uses the turns that it has, waits until the others must have noticed too (1.2 s after it
+was last answered), and goes on at its share. That is the pause, and most of what is not used meanwhile.
 
 `bench/instances.py` repeats it, in about nine minutes, and writes this page; `bench/instances.py killed flushed` plays two lines of
 it. It needs `redis-server`, `python3` and `cargo build --release`. A shorter set is a test

@@ -176,6 +176,15 @@ impl Redis {
         &self.inner.url
     }
 
+    /// The longest that an answer may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.inner.timeout
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.inner.clock.now()
+    }
+
     /// Runs a script; where the server does not know it, it is told.
     pub(crate) async fn run<A: ToRedisArgs + Sync>(
         &self,

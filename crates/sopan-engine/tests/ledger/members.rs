@@ -34,15 +34,23 @@ fn the_script_and_the_core_know_the_same_instances_in_random_histories() {
             let leaves = dice.one_in(20);
             let what = if leaves { "leave" } else { "beat" };
             let micros = |span: Duration| span.as_micros().to_string();
-            let args =
-                [instance, what, &micros(UNSEEN_AFTER), &micros(GRACE), &known.to_string(), "60000", &now.to_string()];
-            let found = server.run(&sha, std::slice::from_ref(&key), &args.map(str::to_owned));
+            let valid_until = [0, now - 1, now, now + 1][dice.roll(4) as usize];
+            let (spans, numbers) = ([UNSEEN_AFTER, GRACE].map(micros), [known.into(), 60_000, valid_until, now]);
+            let words = [instance, what].map(str::to_owned).into_iter().chain(spans);
+            let args: Vec<_> = words.chain(numbers.map(|number: u64| number.to_string())).collect();
+            let found = server.run(&sha, std::slice::from_ref(&key), &args);
+            if valid_until == now - 1 {
+                let expected = [0, 0, i64::try_from(now).unwrap()].map(Reply::Number);
+                assert_eq!(found, Reply::List(expected.into()), "history {seed}, event {event}: it came too late");
+                continue;
+            }
             if leaves {
                 register.leave(instance);
                 continue;
             }
             let Members { seen, counted } = register.beat_knowing(known, instance, GRACE, Stamp(now));
-            let expected = [seen, counted].map(|number| Reply::Number(number.into()));
+            let expected =
+                [seen.into(), counted.into(), now].map(|number| Reply::Number(i64::try_from(number).unwrap()));
             assert_eq!(found, Reply::List(expected.into()), "history {seed}, event {event}");
             brought_along += u32::from(counted > seen);
         }

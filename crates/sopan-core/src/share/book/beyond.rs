@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn it_doubles_while_all_is_used_and_is_halved_and_careful_when_it_was_too_much() {
         let mut beyond = Beyond::new(at(0));
-        let mut grown = |beyond: &mut Beyond, from: u64, to: u64| {
+        let grown = |beyond: &mut Beyond, from: u64, to: u64| {
             (from..to).step_by(100).for_each(|ms| beyond.grow(15, at(ms)));
             beyond.turns()
         };

@@ -9,9 +9,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::{Cmd, FromRedisValue, Value};
 use sopan_core::lane::HeldBy;
 use sopan_core::share::{Ask, HoldNews, Leased, Members, TellHold, UNSEEN_AFTER};
+use sopan_core::time::Instant;
 
 use super::{Fault, Redis, Script};
 use crate::shared::{Answer, Hear, Ledgers};
@@ -26,6 +28,8 @@ pub(crate) struct RedisLedgers {
     ask: Script,
     hold: Script,
     members: Script,
+    /// What the server's clock showed when it last said so, and when that was heard.
+    clock: Mutex<Option<(u64, Instant)>>,
 }
 
 /// The members are remembered for so long beyond the grace.
@@ -41,6 +45,7 @@ impl RedisLedgers {
             ask: Script::new(concat!(include_str!("ledger.lua"), include_str!("ask.lua"))),
             hold: Script::new(concat!(include_str!("ledger.lua"), include_str!("hold.lua"))),
             members: Script::new(include_str!("members.lua")),
+            clock: Mutex::new(None),
         }
     }
 
@@ -53,15 +58,25 @@ impl RedisLedgers {
         format!("{}:holds", self.prefix)
     }
 
-    async fn say(&self, what: &str, known: u32) -> Result<Members, Fault> {
+    /// Tells of this instance; answers how many are seen, and for how many a share is kept.
+    async fn say(&self, what: &str, known: u32, valid_until: u64) -> Result<[u32; 2], Fault> {
         let key = format!("{}:members", self.prefix);
         let micros = |span: Duration| span.as_micros().to_string();
-        let lives = (self.grace + MEMBERS_LIVE).as_millis().to_string();
         let (instance, what, known) = (self.instance.clone(), what.to_owned(), known.to_string());
-        let args = [instance, what, micros(UNSEEN_AFTER), micros(self.grace), known, lives];
+        let lives = (self.grace + MEMBERS_LIVE).as_millis().to_string();
+        let args = [instance, what, micros(UNSEEN_AFTER), micros(self.grace), known, lives, valid_until.to_string()];
         let answer = self.redis.run(&self.members, &[key], &args).await?;
-        let [seen, counted] = read::<[u32; 2]>(answer)?;
-        Ok(Members { seen, counted })
+        let [seen, counted, at] = read::<[u64; 3]>(answer)?;
+        *self.clock.lock() = Some((at, self.redis.now()));
+        Ok([seen, counted].map(|number| u32::try_from(number).unwrap_or(u32::MAX)))
+    }
+
+    /// Until when by the server's clock somebody waits for an answer; zero if nothing is known of it. When that was heard, it
+    /// showed more than what was said.
+    fn valid_until(&self) -> u64 {
+        let Some((at, heard)) = *self.clock.lock() else { return 0 };
+        let since = self.redis.now().since(heard) + self.redis.timeout();
+        at.saturating_add(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
     }
 }
 
@@ -87,11 +102,20 @@ impl Ledgers for RedisLedgers {
     }
 
     fn beat(&self, known: u32) -> Answer<'_, Members> {
-        Box::pin(self.say("beat", known))
+        Box::pin(async move {
+            // Once more where its clock was set, or is that of another server.
+            for _ in 0..2 {
+                let [seen, counted] = self.say("beat", known, self.valid_until()).await?;
+                if seen > 0 {
+                    return Ok(Members { seen, counted });
+                }
+            }
+            Err(Fault::Slow(self.redis.timeout()))
+        })
     }
 
     fn leave(&self) -> Answer<'_, ()> {
-        Box::pin(async { self.say("leave", 1).await.map(drop) })
+        Box::pin(async { self.say("leave", 1, 0).await.map(drop) })
     }
 
     fn is_in_parts(&self) -> bool {

@@ -3,12 +3,16 @@
 --
 -- KEYS[1]  the members: a sorted set of ids, by when each was last heard of, in µs of this server's clock
 -- ARGV     id · `beat` or `leave` · unseen after (µs) · forgotten after (µs) · how many the asker knows of · the key lives (ms)
---          · in tests a clock (µs)
+--          · after this by this server's clock it does nothing (µs; 0 for never) · in tests a clock (µs)
 --
--- Answers: how many are seen · for how many a share is kept. To one that leaves only the latter.
+-- Answers: how many are seen · for how many a share is kept · this server's clock (µs). To one that leaves no number of those
+-- seen, and zeros to one that came too late.
+--
+-- A server that stood still finds the beats of all who gave it up meanwhile, and they go on alone until they have heard of it
+-- again: they must not be taken for seen.
 local id, what = ARGV[1], ARGV[2]
 local unseen, forgotten, known = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local now = tonumber(ARGV[7])
+local valid_until, now = tonumber(ARGV[7]), tonumber(ARGV[8])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -17,9 +21,10 @@ local all = KEYS[1]
 -- A number of that size would lose its end if it were written as Lua writes it.
 local function written(number) return string.format('%.0f', number) end
 
+if valid_until > 0 and now > valid_until then return { 0, 0, now } end
 if what == 'leave' then
   redis.call('ZREM', all, id)
-  return { 0, redis.call('ZCARD', all) }
+  return { 0, redis.call('ZCARD', all), now }
 end
 -- Those whom a clock that was set back left in the future have been seen now.
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', all, '(' .. written(now), '+inf')) do
@@ -46,4 +51,4 @@ end
 redis.call('PEXPIRE', all, ARGV[6])
 local counted = redis.call('ZCARD', all)
 local seen = redis.call('ZCOUNT', all, '(' .. written(now - unseen), '+inf')
-return { seen, counted }
+return { seen, counted, now }

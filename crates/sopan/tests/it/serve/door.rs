@@ -14,6 +14,7 @@ use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
 use sopan_fake::script::{Answer, Request, Upstream};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle as JoinTask;
 
 use super::wire::{Client, Reply};
 use crate::support::{PATIENCE, Running, command, get, until};
@@ -229,8 +230,8 @@ impl Background {
         self.handle.block_on(async { tokio::time::timeout(time, future).await.expect("it does not come") })
     }
 
-    pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        self.handle.spawn(future);
+    pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> JoinTask<()> {
+        self.handle.spawn(future)
     }
 }
 

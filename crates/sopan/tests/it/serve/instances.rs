@@ -132,8 +132,7 @@ impl Load {
         for (by, (proxy, count)) in proxies.iter().zip(connections).enumerate() {
             for _ in 0..*count {
                 let (address, over, seen) = (proxy.address, Arc::clone(&load.over), Arc::clone(&load.seen));
-                let asking = async move { tokio::spawn(ask_again(address, by, over, seen)) };
-                load.asking.push(load.background.run(asking));
+                load.asking.push(load.background.spawn(ask_again(address, by, over, seen)));
             }
         }
         load

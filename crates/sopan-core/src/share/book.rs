@@ -16,14 +16,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use beyond::Beyond;
-
 use super::server_clock::ServerClock;
 use super::{
     AGAIN_MAX, Ask, BEAT, Granted, HORIZON, HoldNews, Leased, Members, Stamp, TIMEOUT, TellHold, Terms, WANT_MAX,
 };
 use crate::bucket::{Fill, Take};
 use crate::time::Instant;
+use beyond::Beyond;
 use used::Used;
 
 /// Turns to be returned that are remembered; of more the oldest are not given back.

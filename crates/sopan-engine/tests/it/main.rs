@@ -14,6 +14,7 @@ mod fairness;
 mod hold;
 mod hop;
 mod http2;
+mod ledger;
 mod observe;
 mod operator;
 mod pacing;

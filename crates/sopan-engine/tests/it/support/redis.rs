@@ -1,17 +1,22 @@
-//! A redis-server of a test's own, on a port of its own.
+//! A redis-server of a test's own, on a port and a socket of its own.
+
+mod wire;
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 
 use tempfile::TempDir;
+pub(crate) use wire::{Connection, Reply};
 
 use super::{ms, s};
+
+const SOCKET: &str = "redis.sock";
 
 pub(crate) struct Server {
     process: Child,
     port: u16,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Server {
@@ -32,8 +37,9 @@ impl Server {
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
-        let process = command.arg(directory.path()).stdout(Stdio::null()).spawn().unwrap();
-        let mut server = Self { process, port, _directory: directory };
+        command.arg(directory.path()).arg("--unixsocket").arg(directory.path().join(SOCKET));
+        let process = command.stdout(Stdio::null()).spawn().unwrap();
+        let mut server = Self { process, port, directory };
         for _ in 0..s(20).as_millis() / ms(5).as_millis() {
             if server.process.try_wait().unwrap().is_some() {
                 return None;
@@ -48,6 +54,11 @@ impl Server {
 
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// A connection for what a test itself asks it.
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(&self.directory.path().join(SOCKET))
     }
 }
 

@@ -3,18 +3,12 @@
 //!
 //! The histories hold all that an instance can say of limits and all that can become of what it was leased, clocks that jump,
 //! limits that change and instances that come and go. What the answers have to be like is the business of the core's own tests.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on panics, and says if it cannot begin"
-)]
 
 mod members;
-mod server;
 
 use std::time::Duration;
 
-use server::{Reply, Server};
+use crate::support::redis::{Reply, Server};
 use sopan_core::lane::HeldBy;
 use sopan_core::policy::{Limit, Margin};
 use sopan_core::share::{Ask, Granted, HoldNews, Leased, Ledger, Members, Stamp, TellHold, Terms};
@@ -235,8 +229,9 @@ fn read(script: Script, reply: &Reply) -> Expected {
 
 #[test]
 fn the_scripts_and_the_core_come_to_the_same_in_a_thousand_random_histories() {
-    let Some(mut server) = Server::start() else { return };
-    let [ask, hold] = [ASK, HOLD].map(|script| server.load(script));
+    let Some(server) = Server::start() else { return };
+    let mut redis = server.connect();
+    let [ask, hold] = [ASK, HOLD].map(|script| redis.load(script));
     let (mut leased, mut refused, mut held) = (0, 0, 0);
     for seed in 0..1_000 {
         let mut history = History::new(seed);
@@ -244,12 +239,10 @@ fn the_scripts_and_the_core_come_to_the_same_in_a_thousand_random_histories() {
         (0..events).for_each(|_| history.event());
         for (script, args, _) in &history.played {
             let sha = if *script == Script::Ask { &ask } else { &hold };
-            let mut command = vec!["EVALSHA".to_owned(), sha.clone(), "4".to_owned()];
-            command.extend(history.keys.iter().chain(args).cloned());
-            server.send(&command);
+            redis.send_script(sha, &history.keys, args);
         }
         for (n, (script, args, expected)) in history.played.iter().enumerate() {
-            let answer = read(*script, &server.reply());
+            let answer = read(*script, &redis.reply());
             assert_eq!(answer, *expected, "history {seed}, step {n}: {script:?} {args:?}");
             match expected {
                 Expected::Leased(answer) => {
@@ -265,8 +258,9 @@ fn the_scripts_and_the_core_come_to_the_same_in_a_thousand_random_histories() {
 
 #[test]
 fn a_script_of_the_servers_own_clock_keeps_to_the_second_and_its_keys_expire() {
-    let Some(mut server) = Server::start() else { return };
-    let [ask, hold] = [ASK, HOLD].map(|script| server.load(script));
+    let Some(server) = Server::start() else { return };
+    let mut redis = server.connect();
+    let [ask, hold] = [ASK, HOLD].map(|script| redis.load(script));
     let keys = ["{tag}:ledger", "{tag}:records", "{tag}:hungry", "{tag}:known"].map(str::to_owned);
     let limits = ["100/s burst 11".parse().unwrap(), "50000 per 1h".parse().unwrap()];
     let terms = std::sync::Arc::new(Terms::new(&limits, 1, Margin::default()));
@@ -285,7 +279,7 @@ fn a_script_of_the_servers_own_clock_keeps_to_the_second_and_its_keys_expire() {
             last: None,
             valid_until: None,
         };
-        Leased::read(&numbers(&server.run(&ask, &keys, &wanted.args("a")))).unwrap()
+        Leased::read(&numbers(&redis.run(&ask, &keys, &wanted.args("a")))).unwrap()
     };
     let first = leased(1);
     // The burst at once, and what comes within the horizon.
@@ -294,7 +288,7 @@ fn a_script_of_the_servers_own_clock_keeps_to_the_second_and_its_keys_expire() {
     let second = leased(2);
     assert!(second.at >= first.at && second.due.first().is_none_or(|due| *due > first.due[38]));
     for (key, least) in keys.iter().zip([3_600_000, 3_600_000, 3_600_000, 3_600_000]) {
-        let Reply::Number(left) = server.call(&["PTTL", key]) else { panic!("no answer for {key}") };
+        let Reply::Number(left) = redis.call(&["PTTL", key]) else { panic!("no answer for {key}") };
         assert!(left > least && left < 2 * least, "{key} is kept for {left} ms");
     }
     let tell = TellHold {
@@ -307,7 +301,7 @@ fn a_script_of_the_servers_own_clock_keeps_to_the_second_and_its_keys_expire() {
     listener.call(&["SUBSCRIBE", "holds"]);
     let mut args = tell.args();
     args.extend(["holds".to_owned(), "tag 5000000".to_owned()]);
-    let held = numbers(&server.run(&hold, &keys, &args));
+    let held = numbers(&redis.run(&hold, &keys, &args));
     assert!(held[1] > 4_900_000 && held[1] <= 5_000_000);
     let heard = Reply::List(["message", "holds", "tag 5000000"].map(|text| Reply::Text(text.to_owned())).into());
     assert_eq!(listener.reply(), heard);

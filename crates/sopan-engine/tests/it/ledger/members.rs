@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use sopan_core::share::{Members, Register, Stamp, UNSEEN_AFTER};
 
-use crate::server::{Reply, Server};
-use crate::{Dice, INSTANCES, SECOND};
+use super::{Dice, INSTANCES, SECOND};
+use crate::support::redis::{Reply, Server};
 
-const MEMBERS: &str = include_str!("../../src/store/redis/members.lua");
+const MEMBERS: &str = include_str!("../../../src/store/redis/members.lua");
 const GRACE: Duration = Duration::from_secs(10);
 
 #[test]
 fn the_script_and_the_core_know_the_same_instances_in_random_histories() {
-    let Some(mut server) = Server::start() else { return };
-    let sha = server.load(MEMBERS);
+    let Some(server) = Server::start() else { return };
+    let mut redis = server.connect();
+    let sha = redis.load(MEMBERS);
     let mut brought_along = 0;
     for seed in 0..200 {
         let mut dice = Dice(seed);
@@ -25,7 +26,7 @@ fn the_script_and_the_core_know_the_same_instances_in_random_histories() {
                 1 => now -= dice.roll(SECOND),
                 2 => {
                     register = Register::default();
-                    server.call(&["DEL", &key]);
+                    redis.call(&["DEL", &key]);
                 }
                 _ => now += dice.roll(SECOND / 4),
             }
@@ -38,7 +39,7 @@ fn the_script_and_the_core_know_the_same_instances_in_random_histories() {
             let (spans, numbers) = ([UNSEEN_AFTER, GRACE].map(micros), [known.into(), 60_000, valid_until, now]);
             let words = [instance, what].map(str::to_owned).into_iter().chain(spans);
             let args: Vec<_> = words.chain(numbers.map(|number: u64| number.to_string())).collect();
-            let found = server.run(&sha, std::slice::from_ref(&key), &args);
+            let found = redis.run(&sha, std::slice::from_ref(&key), &args);
             if valid_until == now - 1 {
                 let expected = [0, 0, i64::try_from(now).unwrap()].map(Reply::Number);
                 assert_eq!(found, Reply::List(expected.into()), "history {seed}, event {event}: it came too late");
@@ -56,5 +57,5 @@ fn the_script_and_the_core_know_the_same_instances_in_random_histories() {
         }
     }
     assert!(brought_along > 1000, "{brought_along}");
-    assert!(matches!(server.call(&["PTTL", "members0"]), Reply::Number(1..=60_000)));
+    assert!(matches!(redis.call(&["PTTL", "members0"]), Reply::Number(1..=60_000)));
 }

@@ -27,7 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(400);
 const NOTE_EVERY: Duration = Duration::from_secs(30);
 /// So often it is tried to come in step again.
 const TRY_EVERY: Duration = Duration::from_secs(1);
-
+/// The log does not tell sooner again that nothing is in common.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 /// The longest that it may take until it can be heard what is told to all.
 const LISTEN_MAX: Duration = Duration::from_secs(5);
 
@@ -41,14 +42,12 @@ pub(in crate::store) async fn keep(cache: Weak<Cache>, commons: Arc<Commons>) {
 }
 
 async fn watch(cache: Weak<Cache>, commons: &Arc<Commons>) {
-    let mut is_told = false;
+    let mut trouble = Trouble::default();
     let watch = Watch { cache, commons };
     while watch.cache.strong_count() > 0 {
         let (missed, failed) = match watch.come_in_step().await {
             Ok(notices) => {
-                if std::mem::take(&mut is_told) {
-                    tracing::info!("stored answers are shared with other instances again");
-                }
+                trouble.is_over();
                 let missed = watch.stay_in_step(notices).await;
                 commons.is_in_step.store(false, Ordering::Release);
                 // What they wait for they would not hear.
@@ -58,14 +57,35 @@ async fn watch(cache: Weak<Cache>, commons: &Arc<Commons>) {
             Err(why) => (None, Some(why)),
         };
         let Some(why) = failed.as_ref().or(missed.as_ref()) else { continue };
-        if !std::mem::replace(&mut is_told, true) {
-            tracing::warn!(
-                "stored answers are not shared with other instances ({why}); sopan goes on with those that it has itself"
-            );
-        }
+        trouble.goes_on(why, commons.clock.now());
         // What was missed is caught up with at once: until then what is here may be untrue.
         if failed.is_some() {
             sleep(TRY_EVERY).await;
+        }
+    }
+}
+
+/// What was logged of a while in which nothing is in common.
+#[derive(Default)]
+struct Trouble {
+    told: Option<Instant>,
+    is_open: bool,
+}
+
+impl Trouble {
+    fn goes_on(&mut self, why: &str, now: Instant) {
+        if self.is_open || self.told.is_some_and(|told| now.since(told) < TELL_EVERY) {
+            return;
+        }
+        (self.told, self.is_open) = (Some(now), true);
+        tracing::warn!(
+            "stored answers are not shared with other instances ({why}); sopan goes on with those that it has itself"
+        );
+    }
+
+    fn is_over(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            tracing::info!("stored answers are shared with other instances again");
         }
     }
 }

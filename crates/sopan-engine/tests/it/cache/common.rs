@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use super::{Stage, caching};
 use crate::support::commons::{Commons, Link, Way};
+use crate::support::log::Log;
 use crate::support::{TICK, is_within, leave_after, ms, s, settled};
 
 const NONE: Duration = Duration::ZERO;
@@ -574,4 +575,30 @@ async fn only_what_is_cached_takes_part() {
         ])
         .await;
     assert_eq!((fleet.commons.fetches(), fleet.commons.count()), (before, 0));
+}
+
+/// A way that fails again and again is told of now and then, not each time.
+#[tokio::test(start_paused = true)]
+async fn it_is_logged_at_most_every_ten_seconds_that_nothing_is_in_common() {
+    let log = Log::keep();
+    let fleet = Fleet::new(1).await;
+    let told = || log.entries().iter().filter(|entry| entry.message.contains("stored answers are")).count();
+    for (cuts, expected) in [(4, 2), (1, 4)] {
+        for _ in 0..cuts {
+            fleet.links[0].set(Way::Cut);
+            sleep(ms(800)).await;
+            fleet.links[0].set(Way::Open);
+            fleet.in_step().await;
+        }
+        assert_eq!(told(), expected, "its beginning and its end each time");
+        sleep(s(10)).await;
+    }
+    // What lasts is told when it may be told again.
+    fleet.links[0].set(Way::Cut);
+    sleep(s(1)).await;
+    fleet.links[0].set(Way::Open);
+    fleet.in_step().await;
+    fleet.links[0].set(Way::Cut);
+    sleep(s(30)).await;
+    assert_eq!(told(), 7);
 }

@@ -2,7 +2,8 @@
 
 mod wire;
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 
@@ -37,14 +38,16 @@ impl Server {
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
-        command.arg(directory.path()).arg("--unixsocket").arg(directory.path().join(SOCKET));
+        let socket = directory.path().join(SOCKET);
+        command.arg(directory.path()).arg("--unixsocket").arg(&socket);
         let process = command.stdout(Stdio::null()).spawn().unwrap();
         let mut server = Self { process, port, directory };
         for _ in 0..s(20).as_millis() / ms(5).as_millis() {
             if server.process.try_wait().unwrap().is_some() {
                 return None;
             }
-            if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            // It opens that last, and nobody else has it.
+            if UnixStream::connect(&socket).is_ok() {
                 return Some(server);
             }
             sleep(ms(5));

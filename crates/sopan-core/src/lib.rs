@@ -22,6 +22,7 @@
 //! | [`headers`] | which fields belong to one hop, which tell of it, where do they lead, and which may not be shown? |
 //! | [`safety`] | is this request meant for us, and by somebody who may? |
 //! | [`access`] | whose is a request, and may it ask that? |
+//! | [`pages`] | which request comes after this page, and what does a page hold? |
 //! | [`trace`] | which trace does a request belong to, and what is the next one told of it? |
 //! | [`spelling`] | how far is one word from another? |
 //! | [`decimal`] | how is a number written? |
@@ -37,6 +38,7 @@ pub mod headers;
 pub mod hints;
 pub mod journal;
 pub mod lane;
+pub mod pages;
 pub mod policy;
 pub mod queue;
 pub mod retry;

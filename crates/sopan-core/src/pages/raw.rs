@@ -150,7 +150,7 @@ impl Wanted {
         self.within.get(name)
     }
 
-    fn forget<'a>(&self, found: &mut [Option<&'a RawValue>]) {
+    fn forget(&self, found: &mut [Option<&RawValue>]) {
         self.numbers.iter().for_each(|number| found[*number] = None);
         self.within.values().for_each(|child| child.forget(found));
     }

@@ -12,6 +12,8 @@ pub mod detect;
 pub mod link;
 pub mod raw;
 pub mod select;
+pub mod shape;
+pub mod since;
 pub mod total;
 mod walk;
 

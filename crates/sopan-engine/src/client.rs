@@ -1,5 +1,8 @@
 //! The comfortable door for a program: ask for JSON, politely, and get it or a clear error.
 
+mod body;
+mod service;
+
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -17,10 +20,12 @@ use url::Url;
 use crate::body::Source;
 use crate::credential::Credential;
 use crate::error::Error;
-use crate::exchange::{self, Inbound, Sink};
+use crate::exchange::{self, Answer, Inbound};
 use crate::pages::{Pages, PagesSettings};
 use crate::transport::Target;
 use crate::upstream::{Settings, SetupError, Surroundings, Upstream};
+pub(crate) use body::Kind;
+use body::{Body, Whole};
 
 /// A client of one API that keeps to its limits and repeats what failed where that is right.
 ///
@@ -99,7 +104,7 @@ impl ApiClient {
     /// [`Error::Transient`] if it may succeed later, [`Error::Permanent`] if something must be mended first: a status
     /// from 400 to 499, a body that is no such JSON or is too long, a path that is none.
     pub async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        let Fetched { body, .. } = self.get(path).await?;
+        let Fetched { body, .. } = self.fetch(path, Kind::Json).await?;
         serde_json::from_slice(&body).map_err(|e| {
             let url = self.shown(path);
             Error::permanent(format!("the answer from {url} is not the JSON that was expected: {e}"))
@@ -111,20 +116,42 @@ impl ApiClient {
     /// # Errors
     /// The same as for [`get_json`](Self::get_json), whatever the body is.
     pub async fn get(&self, path: &str) -> Result<Fetched, Error> {
-        let url = self.shown(path);
-        let mut body = Body { bytes: Vec::new(), max: self.body_bytes_max };
-        let answer = exchange::collect(&self.upstream, self.inbound(path)?, &mut body).await;
-        let answer = answer.map_err(|e| Error::permanent(format!("the answer from {url} cannot be used: {e}")))?;
-        if let Some(error) = Error::of(&answer, &url) {
-            return Err(error);
-        }
-        let (head, _) = answer.response.into_parts();
-        Ok(Fetched { status: head.status, headers: head.headers, body: body.bytes.into() })
+        self.fetch(path, Kind::Any).await
     }
 
     /// The pages of a collection, one after the other, that begins at `path`.
     pub fn pages(&self, path: &str, settings: PagesSettings) -> Pages {
         Pages::new(self.clone(), path, settings)
+    }
+
+    /// Gets a resource whole.
+    pub(crate) async fn fetch(&self, path: &str, kind: Kind) -> Result<Fetched, Error> {
+        let url = self.shown(path);
+        let mut body = Body::new(kind, self.body_bytes_max);
+        let answer = self.collect(path, &mut body).await?;
+        let answer = answer.map_err(|e| Error::permanent(format!("the answer from {url} cannot be used: {e}")))?;
+        if let Some(error) = Error::of(&answer, &url) {
+            return Err(error);
+        }
+        let (head, _) = answer.response.into_parts();
+        Ok(Fetched { status: head.status, headers: head.headers, body: body.into_bytes() })
+    }
+
+    async fn collect(&self, path: &str, body: &mut Body) -> Result<io::Result<Answer>, Error> {
+        if self.upstream.cache.is_some() {
+            let mut answer = exchange::call(&self.upstream, self.inbound(path)?).await;
+            if !answer.response.status().is_success() {
+                return Ok(Ok(answer));
+            }
+            match body.read(answer.response.body_mut()).await {
+                Ok(Whole::Yes) => return Ok(Ok(answer)),
+                Err(error) => return Ok(Err(error)),
+                // Asked for once more it goes past the store, where a body that breaks off is repeated.
+                Ok(Whole::No) => {}
+            }
+        }
+        let inbound = self.inbound(path)?;
+        Ok(exchange::collect(&self.upstream, inbound, body).await)
     }
 
     /// Where a path is, as that may be shown.
@@ -267,26 +294,5 @@ struct AbortOnDrop(AbortHandle);
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-/// A body in memory, up to a bound.
-struct Body {
-    bytes: Vec<u8>,
-    max: u64,
-}
-
-impl Sink for Body {
-    fn restart(&mut self) -> io::Result<()> {
-        self.bytes.clear();
-        Ok(())
-    }
-
-    fn write(&mut self, piece: &[u8]) -> io::Result<()> {
-        if (self.bytes.len() + piece.len()) as u64 > self.max {
-            return Err(io::Error::other(format!("it is longer than {} bytes (body_bytes_max)", self.max)));
-        }
-        self.bytes.extend_from_slice(piece);
-        Ok(())
     }
 }

@@ -28,7 +28,7 @@ use sopan_core::pages::{Reply, Rules, Step, Walk, detect};
 use tokio::task::JoinHandle;
 pub use url::Url;
 
-use crate::client::{ApiClient, Fetched};
+use crate::client::{ApiClient, Fetched, Kind};
 use crate::error::Error;
 
 /// What a collection is like, as far as that is known, and how it is read.
@@ -271,7 +271,7 @@ impl Pages {
                 base,
             })?;
             let api = self.api.clone();
-            let task = tokio::spawn(async move { api.get(&path).await });
+            let task = tokio::spawn(async move { api.fetch(&path, Kind::Json).await });
             self.under_way.push_back(UnderWay { url: next, task });
         }
         Ok(())

@@ -1,23 +1,31 @@
 //! The comfortable door for a program: ask for JSON, politely, and get it or a clear error.
 
+mod body;
+mod service;
+
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_LENGTH, EXPECT, HOST, TRAILER};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri};
 use serde::de::DeserializeOwned;
 use sopan_core::headers::{is_hop_by_hop, redact_url};
 use sopan_core::policy::{Limit, RetryPolicy};
 use sopan_core::queue::ClientId;
 use tokio::task::AbortHandle;
+use url::Url;
 
 use crate::body::Source;
 use crate::credential::Credential;
 use crate::error::Error;
-use crate::exchange::{self, Inbound, Sink};
+use crate::exchange::{self, Answer, Inbound};
+use crate::pages::{Pages, PagesSettings};
 use crate::transport::Target;
 use crate::upstream::{Settings, SetupError, Surroundings, Upstream};
+pub(crate) use body::Kind;
+use body::{Body, Whole};
 
 /// A client of one API that keeps to its limits and repeats what failed where that is right.
 ///
@@ -43,6 +51,23 @@ pub struct ApiClient {
     fields: Arc<HeaderMap>,
     body_bytes_max: u64,
     _background: Arc<AbortOnDrop>,
+}
+
+/// A good answer, whole.
+#[derive(Clone)]
+pub struct Fetched {
+    /// Its status, a success.
+    pub status: StatusCode,
+    /// Its fields.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+}
+
+impl fmt::Debug for Fetched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fetched({}, {} bytes)", self.status.as_u16(), self.body.len())
+    }
 }
 
 /// Settings of an [`ApiClient`] to be.
@@ -79,27 +104,91 @@ impl ApiClient {
     /// [`Error::Transient`] if it may succeed later, [`Error::Permanent`] if something must be mended first: a status
     /// from 400 to 499, a body that is no such JSON or is too long, a path that is none.
     pub async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        let url = redact_url(&format!("{}{path}", self.upstream.target()));
-        let mut body = Body { bytes: Vec::new(), max: self.body_bytes_max };
-        let answer = exchange::collect(&self.upstream, self.inbound(path)?, &mut body).await;
+        let Fetched { body, .. } = self.fetch(path, Kind::Json).await?;
+        serde_json::from_slice(&body).map_err(|e| {
+            let url = self.shown(path);
+            Error::permanent(format!("the answer from {url} is not the JSON that was expected: {e}"))
+        })
+    }
+
+    /// Gets a resource as it comes, whole. `path` begins with a slash and may hold a query.
+    ///
+    /// # Errors
+    /// The same as for [`get_json`](Self::get_json), whatever the body is.
+    pub async fn get(&self, path: &str) -> Result<Fetched, Error> {
+        self.fetch(path, Kind::Any).await
+    }
+
+    /// The pages of a collection, one after the other, that begins at `path`.
+    pub fn pages(&self, path: &str, settings: PagesSettings) -> Pages {
+        Pages::new(self.clone(), path, settings)
+    }
+
+    /// Gets a resource whole.
+    pub(crate) async fn fetch(&self, path: &str, kind: Kind) -> Result<Fetched, Error> {
+        let url = self.shown(path);
+        let mut body = Body::new(kind, self.body_bytes_max);
+        let answer = self.collect(path, &mut body).await?;
         let answer = answer.map_err(|e| Error::permanent(format!("the answer from {url} cannot be used: {e}")))?;
         if let Some(error) = Error::of(&answer, &url) {
             return Err(error);
         }
-        serde_json::from_slice(&body.bytes)
-            .map_err(|e| Error::permanent(format!("the answer from {url} is not the JSON that was expected: {e}")))
+        let (head, _) = answer.response.into_parts();
+        Ok(Fetched { status: head.status, headers: head.headers, body: body.into_bytes() })
+    }
+
+    async fn collect(&self, path: &str, body: &mut Body) -> Result<io::Result<Answer>, Error> {
+        if self.upstream.cache.is_some() {
+            let mut answer = exchange::call(&self.upstream, self.inbound(path)?).await;
+            if !answer.response.status().is_success() {
+                return Ok(Ok(answer));
+            }
+            match body.read(answer.response.body_mut()).await {
+                Ok(Whole::Yes) => return Ok(Ok(answer)),
+                Err(error) => return Ok(Err(error)),
+                // Asked for once more it goes past the store, where a body that breaks off is repeated.
+                Ok(Whole::No) => {}
+            }
+        }
+        let inbound = self.inbound(path)?;
+        Ok(exchange::collect(&self.upstream, inbound, body).await)
+    }
+
+    /// Where a path is, as that may be shown.
+    fn shown(&self, path: &str) -> String {
+        redact_url(&format!("{}{path}", self.upstream.target()))
+    }
+
+    /// The URL of a path.
+    pub(crate) fn url(&self, path: &str) -> Result<Url, Error> {
+        self.uri(path)?;
+        let url = format!("{}{path}", self.upstream.target());
+        Url::parse(&url).map_err(|e| Error::permanent(format!("{} is not a URL: {e}", redact_url(&url))))
+    }
+
+    /// The path of a URL; our own address if it is not beneath that.
+    pub(crate) fn path(&self, url: &Url) -> Result<String, String> {
+        let base = self.upstream.target().to_string();
+        let Some(ours) = Url::parse(&base).ok().filter(|ours| ours.origin() == url.origin()) else { return Err(base) };
+        let rest = url.path().strip_prefix(ours.path().trim_end_matches('/'));
+        let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) else { return Err(base) };
+        let path = if rest.is_empty() { "/" } else { rest };
+        Ok(url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
+    }
+
+    fn uri(&self, path: &str) -> Result<Uri, Error> {
+        match path.parse() {
+            Ok(uri) if path.starts_with('/') => Ok(uri),
+            _ => {
+                let shown = redact_url(path);
+                Err(Error::permanent(format!("`{shown}` is not a path; write for example /orders?page=1")))
+            }
+        }
     }
 
     fn inbound(&self, path: &str) -> Result<Inbound, Error> {
-        let uri: Uri = match path.parse() {
-            Ok(uri) if path.starts_with('/') => uri,
-            _ => {
-                let shown = redact_url(path);
-                return Err(Error::permanent(format!("`{shown}` is not a path; write for example /orders?page=1")));
-            }
-        };
         let mut request = Request::new(Source::Empty);
-        *request.uri_mut() = uri;
+        *request.uri_mut() = self.uri(path)?;
         *request.headers_mut() = (*self.fields).clone();
         Ok(Inbound { request, client: ClientId(0), weight: 1, interims: None, hop: None })
     }
@@ -185,6 +274,8 @@ impl Builder {
         if !self.limits.is_empty() {
             self.settings.lane.limits = self.limits;
         }
+        // Nobody stands in between, so there is no address of ours that a link could lead to.
+        self.settings.rewrite_links = false;
         let (upstream, background) = Upstream::start(self.settings, self.around)?;
         let background = Arc::new(AbortOnDrop(tokio::spawn(background).abort_handle()));
         let (fields, body_bytes_max) = (Arc::new(self.fields), self.body_bytes_max);
@@ -203,26 +294,5 @@ struct AbortOnDrop(AbortHandle);
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-/// A body in memory, up to a bound.
-struct Body {
-    bytes: Vec<u8>,
-    max: u64,
-}
-
-impl Sink for Body {
-    fn restart(&mut self) -> io::Result<()> {
-        self.bytes.clear();
-        Ok(())
-    }
-
-    fn write(&mut self, piece: &[u8]) -> io::Result<()> {
-        if (self.bytes.len() + piece.len()) as u64 > self.max {
-            return Err(io::Error::other(format!("it is longer than {} bytes (body_bytes_max)", self.max)));
-        }
-        self.bytes.extend_from_slice(piece);
-        Ok(())
     }
 }

@@ -174,6 +174,11 @@ impl Walk {
         (!self.is_over).then_some((self.page, &self.url))
     }
 
+    /// Where the first page is.
+    pub fn first(&self) -> &Url {
+        &self.first
+    }
+
     /// How pages follow each other.
     pub fn rules(&self) -> &Rules {
         &self.rules

@@ -22,6 +22,14 @@ pub trait Sink: Send + Sync {
     /// # Errors
     /// It cannot be taken; the exchange ends.
     fn write(&mut self, piece: &[u8]) -> io::Result<()>;
+
+    /// Whether what was written can be all of it; if not, it broke off, though nothing else tells that.
+    ///
+    /// # Errors
+    /// What shows that there is more, in words.
+    fn end(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// A sink, and where its error goes.
@@ -96,7 +104,10 @@ impl Exchange<'_> {
             let frame = poll_fn(|cx| conn.poll_body(cx));
             let piece: Bytes = match tokio::time::timeout(self.upstream.idle_timeout, frame).await {
                 Err(_) => return Err("answer broken off: silent for too long".to_owned()),
-                Ok(None) => return Ok(true),
+                Ok(None) => {
+                    let end = collector.sink.end().map(|()| true);
+                    return end.map_err(|why| format!("answer broken off: {why}"));
+                }
                 Ok(Some(Err(error))) => return Err(format!("answer broken off: {error}")),
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
             };

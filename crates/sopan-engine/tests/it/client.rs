@@ -20,10 +20,10 @@ use crate::support::log::Log;
 use crate::support::{Bench, SECOND, get, is_just, is_within, ms, now, s, wall};
 
 /// Connects to the fake API in memory.
-struct ToApi(Arc<FakeApi>);
+pub(crate) struct ToApi(pub(crate) Arc<FakeApi>);
 
 /// Connects to a scripted upstream in memory.
-struct ToScript(Arc<Upstream>);
+pub(crate) struct ToScript(pub(crate) Arc<Upstream>);
 
 impl Dial for ToApi {
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + '_>> {
@@ -52,24 +52,27 @@ impl fmt::Debug for ToScript {
     }
 }
 
-fn policy() -> RetryPolicy {
+pub(crate) fn policy() -> RetryPolicy {
     RetryPolicy { jitter: 0.0, ..RetryPolicy::default() }
 }
 
-fn builder(dial: impl Dial) -> sopan_engine::Builder {
-    let around = Surroundings {
+pub(crate) fn around(dial: impl Dial) -> Surroundings {
+    Surroundings {
         clock: Clock::paused(wall()),
         jitter: Jitter::seeded(1),
         observer: Arc::new(Unobserved),
         dial: Some(Arc::new(dial)),
         state: None,
         ..Surroundings::default()
-    };
-    ApiClient::builder("http://api.test").unwrap().retry(policy()).surroundings(around)
+    }
+}
+
+pub(crate) fn builder(dial: impl Dial) -> sopan_engine::Builder {
+    ApiClient::builder("http://api.test").unwrap().retry(policy()).surroundings(around(dial))
 }
 
 /// The fake API with these settings, and a client of it.
-fn fake(change: impl FnOnce(&mut Settings)) -> (Arc<FakeApi>, ApiClient) {
+pub(crate) fn fake(change: impl FnOnce(&mut Settings)) -> (Arc<FakeApi>, ApiClient) {
     let mut settings = Settings { wall_start: Some(wall()), ..Settings::default() };
     change(&mut settings);
     let api = FakeApi::new(settings);
@@ -77,7 +80,7 @@ fn fake(change: impl FnOnce(&mut Settings)) -> (Arc<FakeApi>, ApiClient) {
     (api, client)
 }
 
-fn scripted(
+pub(crate) fn scripted(
     script: impl Fn(&Request) -> Answer + Send + Sync + 'static,
     change: impl FnOnce(sopan_engine::Builder) -> sopan_engine::Builder,
 ) -> (Arc<Upstream>, ApiClient) {
@@ -86,7 +89,7 @@ fn scripted(
     (upstream, client)
 }
 
-fn statuses(api: &FakeApi) -> Vec<u16> {
+pub(crate) fn statuses(api: &FakeApi) -> Vec<u16> {
     api.log().into_iter().map(|entry| entry.status.unwrap_or(0)).collect()
 }
 
@@ -98,7 +101,7 @@ async fn orders(client: &ApiClient) -> Result<serde_json::Value, Error> {
 
 /// Transient with this text and status.
 #[track_caller]
-fn is_transient<T: fmt::Debug>(result: Result<T, Error>, text: &str, code: Option<u16>) {
+pub(crate) fn is_transient<T: fmt::Debug>(result: Result<T, Error>, text: &str, code: Option<u16>) {
     match result {
         Err(error @ Error::Transient { status, .. }) => {
             assert_eq!((error.to_string().as_str(), status.map(|s| s.as_u16())), (text, code));
@@ -109,7 +112,7 @@ fn is_transient<T: fmt::Debug>(result: Result<T, Error>, text: &str, code: Optio
 
 /// Permanent with this text and status.
 #[track_caller]
-fn is_permanent<T: fmt::Debug>(result: Result<T, Error>, text: &str, code: Option<u16>) {
+pub(crate) fn is_permanent<T: fmt::Debug>(result: Result<T, Error>, text: &str, code: Option<u16>) {
     match result {
         Err(error @ Error::Permanent { status, .. }) => {
             assert_eq!((error.to_string().as_str(), status.map(|s| s.as_u16())), (text, code));

@@ -25,8 +25,8 @@ pub(crate) struct Fake {
 pub(crate) fn fake(typed: &cli::FakeApi) -> Result<Fake, Wrong> {
     let mut check = Check::default();
     let listen = check.read("--listen", &typed.listen, address);
-    let mut settings = Settings::default();
-    settings.profile = typed.profile.as_ref().and_then(|name| check.read("--profile", name, one_of(Profile::ALL)));
+    let profile = typed.profile.as_ref().and_then(|name| check.read("--profile", name, one_of(Profile::ALL)));
+    let mut settings = Settings { profile, ..Settings::default() };
     if let Some(vendor) = settings.profile.map(Profile::defaults) {
         settings.limits = vec![vendor.limit];
         settings.window = vendor.window;

@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Asks the API at `url`, and writes what comes of it.
-pub async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let api = ApiClient::builder(url)?
         .limit("10/s burst 5".parse()?)
         .retry(RetryPolicy { max_retries: 5, ..RetryPolicy::default() })

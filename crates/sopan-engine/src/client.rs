@@ -1,6 +1,7 @@
 //! The comfortable door for a program: ask for JSON, politely, and get it or a clear error.
 
 mod body;
+mod excerpt;
 mod service;
 
 use std::fmt;
@@ -26,6 +27,7 @@ use crate::transport::Target;
 use crate::upstream::{Settings, SetupError, Surroundings, Upstream};
 pub(crate) use body::Kind;
 use body::{Body, Whole};
+use excerpt::excerpt;
 
 /// A client of one API that keeps to its limits and repeats what failed where that is right.
 ///
@@ -98,6 +100,13 @@ impl ApiClient {
         Ok(Builder { settings, around, limits, fields, body_bytes_max: BODY_BYTES_MAX })
     }
 
+    /// The same client for requests that carry these fields, in place of all that it was built with. It keeps to the limits
+    /// together with the others.
+    #[must_use]
+    pub fn with_headers(&self, fields: HeaderMap) -> Self {
+        Self { fields: Arc::new(fields), ..self.clone() }
+    }
+
     /// Gets a resource as JSON. `path` begins with a slash and may hold a query.
     ///
     /// # Errors
@@ -130,8 +139,13 @@ impl ApiClient {
         let mut body = Body::new(kind, self.body_bytes_max);
         let answer = self.collect(path, &mut body).await?;
         let answer = answer.map_err(|e| Error::permanent(format!("the answer from {url} cannot be used: {e}")))?;
-        if let Some(error) = Error::of(&answer, &url) {
-            return Err(error);
+        match Error::of(&answer, &url) {
+            None => {}
+            Some(Error::Permanent { message, status: status @ Some(_) }) => {
+                let says = excerpt(answer).await.map_or_else(String::new, |text| format!("; it says: {text}"));
+                return Err(Error::Permanent { message: message + &says, status });
+            }
+            Some(error) => return Err(error),
         }
         let (head, _) = answer.response.into_parts();
         Ok(Fetched { status: head.status, headers: head.headers, body: body.into_bytes() })

@@ -1,11 +1,36 @@
 //! The engine of sopan: a polite HTTP client that paces, waits its turn, retries where that is safe, and explains.
 //!
-//! [`Upstream`] is one API with its limits; [`exchange::call`] is one request to it. [`ApiClient`] is the comfortable door
-//! for a program: `get_json` and nothing else to think about. What it decides is in `sopan-core`; what it does is here.
+//! [`ApiClient`] is the comfortable door for a program: [`get_json`](ApiClient::get_json) for one answer,
+//! [`pages`](ApiClient::pages) for a whole collection, and a `tower_service::Service` for any request.
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use sopan_engine::{ApiClient, PagesSettings};
+//!
+//! let api = ApiClient::builder("https://api.example.com")?.limit("10/s burst 20".parse()?).build()?;
+//! let me: serde_json::Value = api.get_json("/v1/me").await?;
+//!
+//! // Where records and next pages are is told by the first page, or by settings.
+//! let mut pages = api.pages("/v1/orders", PagesSettings::default());
+//! while let Some(page) = pages.next().await {
+//!     for record in page?.records() {
+//!         let order: serde_json::Value = serde_json::from_slice(record)?;
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The whole program is `examples/polite.rs`. An [`Error`] says what can be done about it: run it again later, or mend something
+//! first. What a program asks waits as long as it takes; it never asks faster than the limits allow, however many tasks ask.
+//!
+//! Below that, [`Upstream`] is one API with its limits, and [`exchange::call`] one request to it. What it decides is in
+//! `sopan-core`; what it does is here.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`exchange`] | the straight line from request to answer |
+//! | [`pages`] | collections, page by page |
 //! | `dispatcher` | the only loop that waits its turn |
 //! | `transport` | connections, and HTTP over them |
 //! | `coalesce` | equal requests that share one answer |

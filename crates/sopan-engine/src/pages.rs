@@ -138,8 +138,14 @@ pub enum PageError {
         url: String,
     },
     /// It came, but nobody can tell what follows it.
-    #[error(transparent)]
-    Astray(#[from] WalkError),
+    #[error("{why}")]
+    Astray {
+        /// Why.
+        why: WalkError,
+        /// What came. It has no next page, but that is not the end: who keeps its records has to keep in mind that the
+        /// collection is not whole.
+        page: Box<Page>,
+    },
     /// It is at the API, but not beneath the address of this client.
     #[error("page {page} would be at {url}, which is not beneath {base}: begin with a shorter address of the API")]
     Outside {
@@ -326,12 +332,17 @@ impl Pages {
         let Some(walk) = &mut self.walk else { return Err(PageError::NoRecords { page: number, url: shown }) };
         let paging = &walk.rules().paging;
         let total = *self.total.get_or_insert_with(|| Total::of(url, &headers, &body, records.len(), paging));
-        let step = walk.came(&Reply { headers: &headers, body: &body, records: &records })?;
-        let next = walk.now().map(|(_, next)| next.clone()).filter(|_| step == Step::Next);
+        let step = walk.came(&Reply { headers: &headers, body: &body, records: &records });
+        let next = walk.now().map(|(_, next)| next.clone()).filter(|_| step == Ok(Step::Next));
         let digest = walk.digest().filter(|_| next.is_some());
         let size = walk.size();
         let records = records.iter().map(|record| range_in(&body, record)).collect();
-        Ok(Page { number, url: shown, next, digest, size, headers, body, records, total, found, select: found_select })
+        let page =
+            Page { number, url: shown, next, digest, size, headers, body, records, total, found, select: found_select };
+        match step {
+            Ok(_) => Ok(page),
+            Err(why) => Err(PageError::Astray { why, page: Box::new(page) }),
+        }
     }
 
     /// The traversal that begins at `first`, or goes on where it stood, by what is known of it.

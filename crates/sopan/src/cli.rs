@@ -69,7 +69,7 @@ pub(crate) enum Command {
     /// Make keys for those who may use the proxy
     #[command(after_help = KEYS_EXAMPLE)]
     Keys(Keys),
-    /// Get one URL politely and write the body to standard output
+    /// Get a URL politely, or all pages of a collection
     #[command(after_help = FETCH_EXAMPLE)]
     #[command(after_long_help = format!("{FETCH_EXAMPLE}\n\n{FETCH_RULES}\n\n{DURATIONS} {SIZES}"))]
     #[command(mut_arg("total-timeout", |arg| arg.help(FETCH_TOTAL_TIMEOUT).long_help(None)))]
@@ -304,16 +304,37 @@ pub(crate) struct KeysNew {
 
 /// Flags of `sopan fetch`.
 #[derive(Args)]
+#[command(group(ArgGroup::new("what").args(["url", "config"]).required(true)))]
 pub(crate) struct Fetch {
     /// What to get: http or https, with path and query; a fragment is ignored
     #[arg(value_name = "URL")]
-    pub(crate) url: String,
+    pub(crate) url: Option<String>,
+    /// A settings file with jobs, in place of a URL
+    #[arg(long, value_name = "FILE", requires = "job", hide_short_help = true)]
+    pub(crate) config: Option<String>,
+    /// Which of its jobs, or `all`, one after the other
+    #[arg(long, value_name = "NAME|all", requires = "config", hide_short_help = true)]
+    pub(crate) job: Option<String>,
     /// A field of the request, may be given several times; its value is never shown
     #[arg(long, value_name = "'NAME: VALUE'")]
     pub(crate) header: Vec<String>,
-    /// The longest body that is taken; up to 1 MiB is kept in memory, more in a temporary file
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", hide_short_help = true)]
-    pub(crate) body_bytes_max: String,
+    /// The longest body that is taken [default: 1GiB; for a page of a collection 64MiB]
+    ///
+    /// Of a single answer up to 1 MiB is kept in memory, and more in a temporary file; a page is kept in memory.
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    pub(crate) body_bytes_max: Option<String>,
+    /// Propose a JSON Schema of the records, into this file
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) infer_schema: Option<String>,
+    /// Begin anew, whatever is kept of a run before
+    #[arg(long, hide_short_help = true)]
+    pub(crate) restart: bool,
+    /// Tell only what goes wrong
+    #[arg(long, hide_short_help = true)]
+    pub(crate) quiet: bool,
+    /// Tell what happens as JSON, one object a line, on standard error
+    #[arg(long, hide_short_help = true, conflicts_with = "quiet")]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) settings: Flags<OfFetch>,
 }

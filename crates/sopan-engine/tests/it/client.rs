@@ -207,11 +207,17 @@ async fn what_waiting_does_not_mend_is_a_permanent_error() {
         "/html" => Answer::status(200).body("<html>"),
         "/other" => Answer::json(200, "{\"a\":1}"),
         "/empty" => Answer::status(204),
+        "/422" => Answer::json(422, "{\"error\":\n \"size is at most\u{202e} 100\"}"),
         target => Answer::json(target[1..4].parse().unwrap(), "{}"),
     };
     let (upstream, client) = scripted(script, |builder| builder.body_bytes_max(10));
     for (path, text, status) in [
         ("/404", "HTTP 404 from http://api.test/404", Some(404)),
+        (
+            "/422",
+            "HTTP 422 from http://api.test/422; it says: {\"error\": \"size is at most\\u{202e} 100\"}",
+            Some(422),
+        ),
         ("/400?token=secret&page=1", "HTTP 400 from http://api.test/400?token=…&page=…", Some(400)),
         (
             "/moved",

@@ -1,5 +1,7 @@
 //! What takes a time that matters; these run one at a time.
 
+mod library;
+
 use std::time::Duration;
 
 use crate::support::{Fake, sopan};

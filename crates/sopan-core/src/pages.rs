@@ -11,6 +11,7 @@
 pub mod detect;
 pub mod link;
 pub mod raw;
+mod said;
 pub mod select;
 pub mod shape;
 pub mod since;
@@ -18,5 +19,6 @@ pub mod total;
 mod walk;
 
 pub use raw::{Pointer, PointerError};
+pub use said::PagingError;
 pub use select::{Select, SelectError};
 pub use walk::{Paging, Place, Reply, Rules, Step, Walk, WalkError};

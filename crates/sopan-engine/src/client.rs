@@ -100,6 +100,13 @@ impl ApiClient {
         Ok(Builder { settings, around, limits, fields, body_bytes_max: BODY_BYTES_MAX })
     }
 
+    /// The same client for requests that carry these fields, in place of all that it was built with. It keeps to the limits
+    /// together with the others.
+    #[must_use]
+    pub fn with_headers(&self, fields: HeaderMap) -> Self {
+        Self { fields: Arc::new(fields), ..self.clone() }
+    }
+
     /// Gets a resource as JSON. `path` begins with a slash and may hold a query.
     ///
     /// # Errors

@@ -26,13 +26,16 @@ use tokio::task::JoinSet;
 
 use crate::chat::{self, COMPLETIONS_PATH, Completion, Form, MODELS_PATH};
 use crate::clock::Clock;
+use crate::collection;
 use crate::dice::Dice;
 use crate::etag::Etag;
 use crate::http_date;
 use crate::io::{Io, Knife, Place};
-use crate::limits::{Limiter, Take};
+use crate::limits::{Limiter, Standing, Take};
 use crate::log::{Entry, EntryId, Log};
 use crate::orders::{CREATED_MAX, ORDERS_PATH, PAGE_SIZE_MAX, Shop};
+use crate::profile::Wrong;
+use crate::query::{Asked, parse_whole};
 use crate::reply::{Body, Reply};
 use crate::settings::{RetryAfter, Settings};
 
@@ -54,13 +57,18 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 ///
 /// - `GET /api/v1/health`
 /// - `GET /api/v1/orders?page=N&size=M`: a collection in pages. `next` is path and query of the next page, relative to
-///   the server, and null on the last one.
+///   the server, and null on the last one. With `since=2026-01-02T03:04:05Z` what came in before is left out.
+/// - `GET /api/v1/collection/WAY?size=M&since=…`: the same orders, by `numbered` (`page`), `offset` (`offset`), `next` (a URL in
+///   the body), `link` (one in a field), `cursor` (in the body), `header` (a cursor in a field), `last` (`after` the last id).
 /// - `GET /api/v1/orders/ID`: one order.
 /// - `POST /api/v1/orders` with `{"client_id": "…"}`: creates an order and answers 201 with it. Twice the same client
 ///   id makes two orders, see [`FakeApi::orders_created`].
 /// - `POST /v1/chat/completions`, `GET /v1/models`: a language model in OpenAI's form, which says the last message again;
 ///   with `"stream": true` in server-sent events, one for each word.
 /// - `GET /_fake/log`, `DELETE /_fake/log`: the log. Not counted by limits, faults or itself.
+///
+/// Settings with a [`Profile`](crate::Profile) add that vendor's paths; then all errors are in that vendor's form, and answers
+/// tell of the limit as it does.
 ///
 /// Where GET is allowed, HEAD is too. A request that is no HTTP/1 gets a bare 400 and counts nowhere; what exactly was
 /// wrong with it is a question for [`script`](crate::script).
@@ -74,6 +82,8 @@ pub struct FakeApi {
 /// What requests change.
 #[derive(Debug)]
 struct State {
+    /// So many requests are spared what is planned.
+    spared: u64,
     /// When it opens again, if it was closed.
     closed_until: Duration,
     /// Planned for the next requests, and for how many.
@@ -100,6 +110,7 @@ enum Fault {
     DropInHead,
     DropAfterHead,
     Truncate,
+    Slow,
 }
 
 /// What was decided about a request when its head was in.
@@ -109,6 +120,8 @@ struct Decided {
     entry: EntryId,
     at: Duration,
     delay: Duration,
+    /// What is left of the limit, where that is told.
+    standing: Option<Standing>,
 }
 
 #[derive(Debug)]
@@ -132,8 +145,10 @@ impl FakeApi {
             (Planned::Cut(Fault::DropInHead), settings.drop_in_head_first),
             (Planned::Cut(Fault::DropAfterHead), settings.drop_after_head_first),
             (Planned::Cut(Fault::Truncate), settings.truncate_first),
+            (Planned::Cut(Fault::Slow), settings.slow_first),
         ];
         let state = State {
+            spared: settings.faults_after,
             closed_until: Duration::ZERO,
             planned: planned.into(),
             limiter: Limiter::new(&settings.limits, settings.window),
@@ -233,25 +248,25 @@ impl FakeApi {
                 let closed = Reply::error(503, "unavailable", "Sedang dalam perbaikan.");
                 (self.come_again(closed, decided.at, wait), None)
             }
-            Verdict::RateLimited { wait } => {
-                let limited = Reply::error(429, "rate_limited", "Terlalu banyak permintaan.");
-                (self.come_again(limited, decided.at, wait), None)
-            }
-            Verdict::Failed => (Reply::error(500, "server_error", "Terjadi kesalahan pada server."), None),
+            Verdict::RateLimited { wait } => (self.come_again(self.wrong(Wrong::Limited), decided.at, wait), None),
+            Verdict::Failed => (self.wrong(Wrong::Failed), None),
             Verdict::Serve(fault) => {
-                (self.tagged(self.route(&head.method, &head.uri, body), &head.method, &head.headers), fault)
+                let reply = self.route(&head.method, &head.uri, &head.headers, body);
+                (self.tagged(reply, &head.method, &head.headers), fault)
             }
         };
+        let reply = self.told_of_limit(reply, &decided);
         if !matches!(fault, Some(Fault::DropBeforeHead | Fault::DropInHead)) {
             self.state.lock().log.answered(decided.entry, reply.status());
         }
         if !decided.delay.is_zero() {
             tokio::time::sleep(decided.delay).await;
         }
-        if let Some(fault) = fault {
-            let body_bytes = if head.method == Method::HEAD { 0 } else { reply.body_bytes() };
-            knife.set(fault.place(body_bytes), self.settings.cut);
+        let body_bytes = if head.method == Method::HEAD { 0 } else { reply.body_bytes() };
+        if let Some(place) = fault.and_then(|fault| fault.place(body_bytes)) {
+            knife.set(place, self.settings.cut);
         }
+        let reply = if let Some(Fault::Slow) = fault { reply.in_halves(self.settings.slow) } else { reply };
         reply.into_response(self.wall_now())
     }
 
@@ -263,6 +278,7 @@ impl FakeApi {
         // The clock is read under the lock, so that instants come in the order of the log and of the limits.
         let at = self.clock.elapsed();
         let verdict = state.verdict(at, costs);
+        let standing = self.settings.profile.and_then(|_| state.limiter.standing(at));
         let entry = Entry {
             status: None,
             method: request.method().as_str().to_owned(),
@@ -271,7 +287,7 @@ impl FakeApi {
         };
         let entry = state.log.push(entry);
         let delay = self.settings.delay.saturating_add(state.dice.up_to(self.settings.delay_jitter));
-        Decided { verdict, entry, at, delay }
+        Decided { verdict, entry, at, delay, standing }
     }
 
     /// Whether it asks for nothing but that it has already, and that is for nothing.
@@ -281,7 +297,8 @@ impl FakeApi {
         }
         // A GET changes nothing, so it can be answered once more.
         let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
-        let answer = || self.route(request.method(), request.uri(), Ok(Bytes::new())).tagged(request.headers());
+        let (method, uri, fields) = (request.method(), request.uri(), request.headers());
+        let answer = || self.route(method, uri, fields, Ok(Bytes::new())).tagged(fields);
         is_get && answer().status() == 304
     }
 
@@ -303,12 +320,16 @@ impl FakeApi {
     }
 
     /// The answer of a healthy API. `body` is what was sent, unless it was too long or broke off.
-    fn route(&self, method: &Method, uri: &Uri, body: Result<Bytes, Unread>) -> Reply {
+    fn route(&self, method: &Method, uri: &Uri, fields: &HeaderMap, body: Result<Bytes, Unread>) -> Reply {
         let is_get = matches!(*method, Method::GET | Method::HEAD);
+        let asked = Asked::new(uri, fields);
+        if let Some(reply) = self.collection(&asked) {
+            return if is_get { reply } else { Reply::method_not_allowed("GET, HEAD") };
+        }
         match uri.path() {
             HEALTH_PATH if is_get => Reply::json(200, &json!({"status": "ok"})),
             HEALTH_PATH => Reply::method_not_allowed("GET, HEAD"),
-            ORDERS_PATH if is_get => self.list_orders(uri.query().unwrap_or_default()),
+            ORDERS_PATH if is_get => self.list_orders(&asked),
             ORDERS_PATH if *method == Method::POST => self.create_order(body),
             ORDERS_PATH => Reply::method_not_allowed("GET, HEAD, POST"),
             COMPLETIONS_PATH if *method == Method::POST => self.complete(body),
@@ -323,14 +344,26 @@ impl FakeApi {
         }
     }
 
-    fn list_orders(&self, query: &str) -> Reply {
-        let number = whole_number(query, "page", 1);
-        let size = whole_number(query, "size", self.settings.page_size);
-        match (number, size) {
-            (Some(number @ 1..), Some(size @ 1..=PAGE_SIZE_MAX)) => {
-                Reply::json(200, &self.state.lock().shop.page(number, size))
+    /// A page in one of the ways of the collection, or as the vendor that is played would give it.
+    fn collection(&self, asked: &Asked<'_>) -> Option<Reply> {
+        let (state, size) = (self.state.lock(), self.settings.page_size);
+        match (asked.path.strip_prefix(collection::PREFIX), self.settings.profile) {
+            (Some(way), _) => collection::page(way, asked, &state.shop, size),
+            (None, Some(profile)) => profile.answer(asked, &state.shop, size),
+            (None, None) => None,
+        }
+    }
+
+    fn list_orders(&self, asked: &Asked<'_>) -> Reply {
+        let (number, size) = (asked.number("page", 1), asked.number("size", self.settings.page_size));
+        match (number, size, asked.time("since")) {
+            (Some(number @ 1..), Some(size @ 1..=PAGE_SIZE_MAX), Some(since)) => {
+                Reply::json(200, &self.state.lock().shop.page(number, size, since))
             }
-            (Some(1..), _) => Reply::bad_request(&format!("size harus bilangan bulat dari 1 sampai {PAGE_SIZE_MAX}.")),
+            (_, _, None) => Reply::bad_request("since harus waktu UTC, misalnya 2026-01-02T03:04:05Z."),
+            (Some(1..), _, _) => {
+                Reply::bad_request(&format!("size harus bilangan bulat dari 1 sampai {PAGE_SIZE_MAX}."))
+            }
             _ => Reply::bad_request("page harus bilangan bulat mulai dari 1."),
         }
     }
@@ -377,6 +410,21 @@ impl FakeApi {
         }
     }
 
+    fn wrong(&self, wrong: Wrong) -> Reply {
+        match (self.settings.profile, wrong) {
+            (Some(profile), _) => profile.error(wrong),
+            (None, Wrong::Limited) => Reply::error(429, "rate_limited", "Terlalu banyak permintaan."),
+            (None, _) => Reply::error(500, "server_error", "Terjadi kesalahan pada server."),
+        }
+    }
+
+    fn told_of_limit(&self, reply: Reply, decided: &Decided) -> Reply {
+        let Some((profile, standing)) = self.settings.profile.zip(decided.standing) else { return reply };
+        let now = self.clock.wall_micros(decided.at) / 1_000_000;
+        let fields = profile.fields(standing, now).into_iter();
+        fields.fold(reply, |reply, (name, value)| reply.with(name, &value))
+    }
+
     /// A refusal that says to come again `wait` after the request came in, which was at `at`.
     fn come_again(&self, reply: Reply, at: Duration, wait: Duration) -> Reply {
         let whole_second = |at: SystemTime| {
@@ -385,7 +433,11 @@ impl FakeApi {
         };
         let date = whole_second(self.clock.wall(at.saturating_add(wait)));
         match self.settings.retry_after {
-            RetryAfter::Seconds => reply.with(RETRY_AFTER, &seconds_up(wait).to_string()),
+            RetryAfter::Seconds => {
+                let seconds = seconds_up(wait);
+                let written = self.settings.profile.map(|profile| profile.seconds(seconds));
+                reply.with(RETRY_AFTER, &written.unwrap_or_else(|| seconds.to_string()))
+            }
             RetryAfter::Imf => reply.with(RETRY_AFTER, &http_date::imf(date)),
             RetryAfter::Rfc850 => reply.with(RETRY_AFTER, &http_date::rfc850(date)),
             RetryAfter::Asctime => reply.with(RETRY_AFTER, &http_date::asctime(date)),
@@ -408,7 +460,9 @@ impl State {
         while self.planned.front().is_some_and(|(_, left)| *left == 0) {
             self.planned.pop_front();
         }
-        match self.planned.front_mut() {
+        let spared = self.spared > 0;
+        self.spared = self.spared.saturating_sub(1);
+        match self.planned.front_mut().filter(|_| !spared) {
             Some((Planned::RateLimit, left)) => {
                 *left -= 1;
                 Verdict::RateLimited { wait: PLANNED_WAIT }
@@ -431,12 +485,14 @@ impl State {
 }
 
 impl Fault {
-    fn place(self, body_bytes: u64) -> Place {
+    /// Where the answer is cut; none where it is whole.
+    fn place(self, body_bytes: u64) -> Option<Place> {
         match self {
-            Self::DropBeforeHead => Place::BeforeHead,
-            Self::DropInHead => Place::InHead,
-            Self::DropAfterHead => Place::AfterHead,
-            Self::Truncate => Place::InBody(body_bytes / 2),
+            Self::DropBeforeHead => Some(Place::BeforeHead),
+            Self::DropInHead => Some(Place::InHead),
+            Self::DropAfterHead => Some(Place::AfterHead),
+            Self::Truncate => Some(Place::InBody(body_bytes / 2)),
+            Self::Slow => None,
         }
     }
 }
@@ -463,17 +519,6 @@ async fn read(body: Incoming) -> Result<Bytes, Unread> {
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(Unread::TooLong),
         Err(_) => Err(Unread::BrokeOff),
     }
-}
-
-/// The parameter `name` of a query; `default` where it is missing, none where it is not a whole number.
-fn whole_number(query: &str, name: &str, default: u64) -> Option<u64> {
-    let mut values = query.split('&').filter_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
-    values.next().map_or(Some(default), parse_whole)
-}
-
-/// Digits only: unlike `str::parse`, no sign.
-fn parse_whole(digits: &str) -> Option<u64> {
-    if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
 fn seconds_up(span: Duration) -> u64 {

@@ -1,7 +1,8 @@
 //! How HTTP writes a date: the three forms of RFC 9110 §5.6.7.
 //!
-//! Only writing, since an upstream's double never has to read one. Civil dates come from the day number by the
-//! arithmetic of 400-year cycles, so that no time zone and no table of leap years is involved.
+//! Of these only writing, since an upstream's double never has to read one; the form of JSON bodies is also read, since
+//! clients ask for what came since. Civil dates come from the day number by the arithmetic of 400-year cycles, so that no time
+//! zone and no table of leap years is involved.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -36,6 +37,33 @@ pub fn asctime(at: SystemTime) -> String {
 pub(crate) fn iso8601(at: SystemTime) -> String {
     let c = Civil::of(at);
     format!("{:04}-{:02}-{:02}T{}Z", c.year, c.month, c.day, c.time_of_day())
+}
+
+/// What [`iso8601`] writes, also without the time of day, with a fraction, or with `+00:00` for `Z`; none where it is something
+/// else.
+pub(crate) fn from_iso8601(text: &str) -> Option<SystemTime> {
+    let number = |from: usize, digits: usize| -> Option<u64> {
+        let digits = text.get(from..from + digits)?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    };
+    let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
+    let is_date = text.get(4..5) == Some("-") && text.get(7..8) == Some("-");
+    if !is_date || year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let second_of_day = match text.get(10..)? {
+        "" => 0,
+        rest => {
+            let zone = rest.get(9..)?.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+            let is_time = rest.starts_with(['T', ' ']) && matches!(zone, "Z" | "+00:00");
+            let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
+            (is_time && hour < 24 && minute < 60 && second < 60).then_some(hour * 3600 + minute * 60 + second)?
+        }
+    };
+    // Years begin on 1 March, as in `Civil::of`.
+    let (year, month_from_march) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month_from_march + 2) / 5 + day - 1 - 719_468;
+    Some(UNIX_EPOCH + Duration::from_secs(days * 86_400 + second_of_day))
 }
 
 /// The last moment that can be written: years have four digits. Later ones are written as this one.
@@ -99,6 +127,22 @@ mod tests {
     fn check(epoch_seconds: u64, expected: [&str; 3]) {
         let at = UNIX_EPOCH + Duration::from_secs(epoch_seconds);
         assert_eq!([imf(at), rfc850(at), asctime(at)], expected);
+    }
+
+    #[test]
+    fn a_date_of_a_body_is_read_as_it_was_written() {
+        for seconds in [0, 86_399, 951_827_696, 1_709_164_800, 1_767_225_600, 1_775_088_000, LAST_SECOND] {
+            let at = UNIX_EPOCH + Duration::from_secs(seconds);
+            let text = iso8601(at);
+            assert_eq!(from_iso8601(&text), Some(at));
+            assert_eq!(from_iso8601(&text.replace('Z', ".123+00:00")), Some(at));
+            assert_eq!(from_iso8601(&text[..10]), Some(at - Duration::from_secs(seconds % 86_400)));
+        }
+        for text in
+            ["", "1969-12-31", "2026-13-01", "2026-01-00", "2026-1-1", "2026-01-01T00:00:00+07:00", "2026-01-01Z"]
+        {
+            assert_eq!(from_iso8601(text), None, "{text}");
+        }
     }
 
     #[test]

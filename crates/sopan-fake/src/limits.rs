@@ -62,6 +62,15 @@ pub(crate) enum Take {
     RetryAfter(Duration),
 }
 
+/// What is left of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    /// When it is whole again if nobody comes.
+    pub(crate) reset: Duration,
+}
+
 /// All limits of one server.
 #[derive(Debug)]
 pub(crate) struct Limiter {
@@ -86,6 +95,14 @@ impl Limiter {
             meter.charge(now);
         }
         Take::Granted
+    }
+
+    /// What is left of the first limit at `now`; none without limits.
+    pub(crate) fn standing(&mut self, now: Duration) -> Option<Standing> {
+        let meter = self.meters.first_mut()?;
+        // Brings it up to now.
+        meter.wait(now.as_nanos());
+        Some(meter.standing(now.as_nanos()))
     }
 }
 
@@ -139,6 +156,24 @@ impl Meter {
                 }
             }
         }
+    }
+
+    /// What is left of it, when it was brought up to `now`.
+    fn standing(&self, now: u128) -> Standing {
+        let (limit, used, reset) = match self {
+            Self::Bucket(bucket) => {
+                let left = bucket.fill / bucket.token;
+                let (limit, missing) = (bucket.capacity / bucket.token, bucket.capacity - bucket.fill);
+                let count = |tokens| u64::try_from(tokens).unwrap_or(u64::MAX);
+                (count(limit), count(limit - left), missing.div_ceil(bucket.refill))
+            }
+            Self::Fixed { count, span, window, used } => (*count, *used, (*window + 1) * *span - now),
+            Self::Sliding { count, span, admitted } => {
+                let last = admitted.back().map_or(0, |last| last + *span - now);
+                (*count, admitted.len() as u64, last)
+            }
+        };
+        Standing { limit, remaining: limit - used, reset: duration(reset) }
     }
 
     /// Counts one request, which [`Meter::wait`] has just allowed.
@@ -270,6 +305,23 @@ mod tests {
         // Had the refusals at 0 and 100 ms been charged anywhere, the later grants would be refused.
         check(&limits, Window::Sliding, &[(0, &[0, 0, 1000]), (100, &[900]), (1000, &[0, 0])]);
         check(&limits, Window::Bucket, &[(0, &[0, 100, 100]), (100, &[0, 400]), (400, &[100]), (500, &[0])]);
+    }
+
+    #[test]
+    fn what_is_left_is_told_and_when_it_is_whole_again() {
+        for (window, after_two, at_half) in [
+            (Window::Bucket, (2, 500), (4, 0)),
+            (Window::Fixed, (2, 1000), (2, 500)),
+            (Window::Sliding, (2, 1000), (2, 500)),
+        ] {
+            let mut limiter = Limiter::new(&[quota(4, SECOND), quota(1000, SECOND)], window);
+            let told = |(remaining, ms)| Standing { limit: 4, remaining, reset: Duration::from_millis(ms) };
+            limiter.take(Duration::ZERO);
+            limiter.take(Duration::ZERO);
+            assert_eq!(limiter.standing(Duration::ZERO), Some(told(after_two)), "{window:?}");
+            assert_eq!(limiter.standing(SECOND / 2), Some(told(at_half)), "{window:?}");
+        }
+        assert_eq!(Limiter::new(&[], Window::Fixed).standing(SECOND), None);
     }
 
     #[test]

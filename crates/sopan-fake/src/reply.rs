@@ -74,10 +74,23 @@ impl Reply {
     pub(crate) fn tagged(self, request: &HeaderMap) -> Self {
         let tag = match &self.body {
             Body::Whole(body) if self.status == StatusCode::OK => etag::of(body),
-            Body::Whole(_) | Body::Events { .. } => return self,
+            Body::Whole(_) | Body::Halves { .. } | Body::Events { .. } => return self,
         };
         let answer = if etag::is_known(request, &tag) { Self::empty(304) } else { self };
         answer.with(ETAG, &tag)
+    }
+
+    /// The same body in two halves, so long apart.
+    pub(crate) fn in_halves(self, apart: Duration) -> Self {
+        let body = match self.body {
+            Body::Whole(bytes) => {
+                let mut second = bytes;
+                let first = second.split_to(second.len() / 2);
+                Body::Halves { halves: [first, second].into(), apart, pause: None }
+            }
+            other => other,
+        };
+        Self { body, ..self }
     }
 
     pub(crate) fn status(&self) -> u16 {
@@ -87,7 +100,7 @@ impl Reply {
     pub(crate) fn body_bytes(&self) -> u64 {
         match &self.body {
             Body::Whole(bytes) => bytes.len() as u64,
-            Body::Events { events, .. } => events.iter().map(|event| event.len() as u64).sum(),
+            Body::Halves { halves: parts, .. } | Body::Events { events: parts, .. } => total(parts),
         }
     }
 
@@ -117,6 +130,8 @@ fn field_value(value: &str) -> HeaderValue {
 pub(crate) enum Body {
     /// There from the start, with a length.
     Whole(Bytes),
+    /// There from the start, with a length, but the second half is held back.
+    Halves { halves: VecDeque<Bytes>, apart: Duration, pause: Option<Pin<Box<Sleep>>> },
     /// One after the other, with no length told.
     Events { events: VecDeque<Bytes>, pause: Option<Pin<Box<Sleep>>> },
 }
@@ -125,10 +140,28 @@ impl Body {
     fn content_type(&self) -> Option<&'static str> {
         match self {
             Self::Whole(bytes) if bytes.is_empty() => None,
-            Self::Whole(_) => Some("application/json; charset=utf-8"),
+            Self::Whole(_) | Self::Halves { .. } => Some("application/json; charset=utf-8"),
             Self::Events { .. } => Some("text/event-stream; charset=utf-8"),
         }
     }
+}
+
+fn total(parts: &VecDeque<Bytes>) -> u64 {
+    parts.iter().map(|part| part.len() as u64).sum()
+}
+
+/// The next part, `apart` after the one before it.
+fn next_after(
+    pause: &mut Option<Pin<Box<Sleep>>>,
+    apart: Duration,
+    parts: &mut VecDeque<Bytes>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Bytes>> {
+    if let Some(pause) = pause {
+        ready!(pause.as_mut().poll(cx));
+    }
+    *pause = Some(Box::pin(tokio::time::sleep(apart)));
+    Poll::Ready(parts.pop_front())
 }
 
 impl hyper::body::Body for Body {
@@ -138,13 +171,8 @@ impl hyper::body::Body for Body {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let next = match &mut *self {
             Self::Whole(bytes) => Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()),
-            Self::Events { events, pause } => {
-                if let Some(pause) = pause {
-                    ready!(pause.as_mut().poll(cx));
-                }
-                *pause = Some(Box::pin(tokio::time::sleep(EVENT_EVERY)));
-                events.pop_front()
-            }
+            Self::Halves { halves, apart, pause } => ready!(next_after(pause, *apart, halves, cx)),
+            Self::Events { events, pause } => ready!(next_after(pause, EVENT_EVERY, events, cx)),
         };
         Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -152,13 +180,14 @@ impl hyper::body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
-            Self::Events { events, .. } => events.is_empty(),
+            Self::Halves { halves: parts, .. } | Self::Events { events: parts, .. } => parts.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Halves { halves, .. } => SizeHint::with_exact(total(halves)),
             Self::Events { .. } => SizeHint::default(),
         }
     }

@@ -4,17 +4,22 @@ use std::time::{Duration, SystemTime};
 
 use crate::etag::Etag;
 use crate::limits::{Limit, Window};
+use crate::profile::Profile;
 
 /// How the fake API behaves. The default one has no limits and no faults.
 ///
 /// Where several things are asked for, the first requests meet them in this order: the planned 429s, the planned 500s,
-/// then the connections dropped before, within and after the response head, then the truncated bodies. All are counted
-/// over the whole server, in order of arrival.
+/// then the connections dropped before, within and after the response head, then the truncated bodies, then the slow ones. All
+/// are counted over the whole server, in order of arrival, after as many as [`Settings::faults_after`] spares.
 ///
 /// A planned 429 costs nothing and a planned 500 costs its token where there is one, as work done does; neither is
 /// changed by the limits. Every later request is asked of the limits first, and one that they refuse uses up no fault.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Whose API it plays beside its own. What that vendor allows is not set by it, see [`Profile::defaults`].
+    pub profile: Option<Profile>,
+    /// So many requests meet nothing that is planned; with it faults come in the middle of what is read.
+    pub faults_after: u64,
     /// So many requests get 429 with a wait of one second.
     pub rate_limit_first: u64,
     /// So many requests get 500.
@@ -41,6 +46,10 @@ pub struct Settings {
     pub drop_after_head_first: u64,
     /// So many are cut when half of the body that `Content-Length` promised is sent.
     pub truncate_first: u64,
+    /// So many bodies come in two halves.
+    pub slow_first: u64,
+    /// So long apart.
+    pub slow: Duration,
     /// How connections are cut.
     pub cut: Cut,
     /// How many orders there are before anybody creates one.
@@ -56,6 +65,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            profile: None,
+            faults_after: 0,
             rate_limit_first: 0,
             fail_first: 0,
             limits: Vec::new(),
@@ -69,6 +80,8 @@ impl Default for Settings {
             drop_in_head_first: 0,
             drop_after_head_first: 0,
             truncate_first: 0,
+            slow_first: 0,
+            slow: Duration::from_secs(2),
             cut: Cut::default(),
             // Three pages, the last one short: enough for a traversal to meet its first, a middle and its last page.
             orders_total: 120,

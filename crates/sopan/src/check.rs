@@ -106,6 +106,7 @@ fn as_text(file: &str, loaded: &Loaded) -> String {
     let mut parts = vec![(String::new(), &loaded.program)];
     parts.extend(loaded.upstreams.iter().map(|(name, resolved)| (format!("upstreams.{name}"), resolved)));
     parts.extend(loaded.clients.iter().map(|(name, resolved)| (format!("clients.{name}"), resolved)));
+    parts.extend(loaded.jobs.iter().map(|(name, resolved)| (format!("jobs.{name}"), resolved)));
     let row = |(from, value): &(Origin, Value)| {
         (value.setting.path(), Printable(&value.shown()).to_string(), places.origin(*from, value))
     };
@@ -205,6 +206,7 @@ fn parts(loaded: &Loaded) -> Map<String, Json> {
         ("settings", part(&loaded.program)),
         ("upstreams", named(&loaded.upstreams)),
         ("clients", named(&loaded.clients)),
+        ("jobs", named(&loaded.jobs)),
     ];
     parts.into_iter().map(|(key, part)| (key.to_owned(), part)).collect()
 }

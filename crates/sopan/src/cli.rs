@@ -69,7 +69,7 @@ pub(crate) enum Command {
     /// Make keys for those who may use the proxy
     #[command(after_help = KEYS_EXAMPLE)]
     Keys(Keys),
-    /// Get one URL politely and write the body to standard output
+    /// Get a URL politely, or all pages of a collection
     #[command(after_help = FETCH_EXAMPLE)]
     #[command(after_long_help = format!("{FETCH_EXAMPLE}\n\n{FETCH_RULES}\n\n{DURATIONS} {SIZES}"))]
     #[command(mut_arg("total-timeout", |arg| arg.help(FETCH_TOTAL_TIMEOUT).long_help(None)))]
@@ -212,10 +212,11 @@ Example:
       curl -i 'http://127.0.0.1:8765/api/v1/orders?page=1'
       curl http://127.0.0.1:8765/_fake/log        # what arrived, and when
 
-It also plays a language model in OpenAI's form: /v1/chat/completions and /v1/models.
+It also plays a language model in OpenAI's form: /v1/chat/completions and /v1/models. The same orders come in other ways of \
+paging at /api/v1/collection/WAY: numbered, offset, next, link, cursor, header, last.
 
 The first requests meet what is planned for them in this order: 429s, 500s, connections dropped before, within and \
-after the head, truncated bodies. Every later one is asked of the limits.";
+after the head, truncated bodies, slow ones. Every later one is asked of the limits.";
 
 const DEMO_EXAMPLE: &str = "\
 Example:
@@ -303,16 +304,37 @@ pub(crate) struct KeysNew {
 
 /// Flags of `sopan fetch`.
 #[derive(Args)]
+#[command(group(ArgGroup::new("what").args(["url", "config"]).required(true)))]
 pub(crate) struct Fetch {
     /// What to get: http or https, with path and query; a fragment is ignored
     #[arg(value_name = "URL")]
-    pub(crate) url: String,
+    pub(crate) url: Option<String>,
+    /// A settings file with jobs, in place of a URL
+    #[arg(long, value_name = "FILE", requires = "job", hide_short_help = true)]
+    pub(crate) config: Option<String>,
+    /// Which of its jobs, or `all`, one after the other
+    #[arg(long, value_name = "NAME|all", requires = "config", hide_short_help = true)]
+    pub(crate) job: Option<String>,
     /// A field of the request, may be given several times; its value is never shown
     #[arg(long, value_name = "'NAME: VALUE'")]
     pub(crate) header: Vec<String>,
-    /// The longest body that is taken; up to 1 MiB is kept in memory, more in a temporary file
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", hide_short_help = true)]
-    pub(crate) body_bytes_max: String,
+    /// The longest body that is taken [default: 1GiB; for a page of a collection 64MiB]
+    ///
+    /// Of a single answer up to 1 MiB is kept in memory, and more in a temporary file; a page is kept in memory.
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    pub(crate) body_bytes_max: Option<String>,
+    /// Propose a JSON Schema of the records, into this file
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) infer_schema: Option<String>,
+    /// Begin anew, whatever is kept of a run before
+    #[arg(long, hide_short_help = true)]
+    pub(crate) restart: bool,
+    /// Tell only what goes wrong
+    #[arg(long, hide_short_help = true)]
+    pub(crate) quiet: bool,
+    /// Tell what happens as JSON, one object a line, on standard error
+    #[arg(long, hide_short_help = true, conflicts_with = "quiet")]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) settings: Flags<OfFetch>,
 }
@@ -376,6 +398,9 @@ pub(crate) struct FakeApi {
     /// Where it listens; port 0 takes a free one, and the address is printed
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8765")]
     pub(crate) listen: String,
+    /// Play a vendor's API beside its own: its paths and paging, and unless told otherwise its limits and page size
+    #[arg(long, value_name = "github|gitlab|stripe|shopify|slack|notion|odata")]
+    pub(crate) profile: Option<String>,
     /// So many requests get 429 with Retry-After: 1
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) rate_limit_first: String,
@@ -396,9 +421,9 @@ pub(crate) struct FakeLimits {
     /// What it allows, exactly: a rate (10/s, 10/s burst 20) or a quota (5000 per 1h); may be given several times
     #[arg(long, value_name = "LIMIT")]
     pub(crate) limit: Vec<String>,
-    /// How it counts that
-    #[arg(long, value_name = "bucket|fixed|sliding", default_value = "bucket")]
-    pub(crate) window: String,
+    /// How it counts that; bucket, if neither this nor --profile says
+    #[arg(long, value_name = "bucket|fixed|sliding")]
+    pub(crate) window: Option<String>,
     /// How a 429 says when to come again
     #[arg(long, value_name = "seconds|imf|rfc850|asctime|none|garbage", default_value = "seconds")]
     pub(crate) retry_after: String,
@@ -410,6 +435,9 @@ pub(crate) struct FakeLimits {
 #[derive(Args)]
 #[command(next_help_heading = "Faults")]
 pub(crate) struct FakeFaults {
+    /// So many requests are spared what is planned for the first ones, so that it comes in the middle
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) faults_after: String,
     /// Every answer waits so long
     #[arg(long, value_name = "DURATION", default_value = "0s")]
     pub(crate) delay: String,
@@ -431,6 +459,12 @@ pub(crate) struct FakeFaults {
     /// So many when half of the body is sent
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) truncate_first: String,
+    /// So many bodies come in two halves, --slow apart
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) slow_first: String,
+    /// How far apart the halves come
+    #[arg(long, value_name = "DURATION", default_value = "2s")]
+    pub(crate) slow: String,
     /// How they are cut: with FIN, or with RST
     #[arg(long, value_name = "close|reset", default_value = "close")]
     pub(crate) cut: String,
@@ -439,12 +473,12 @@ pub(crate) struct FakeFaults {
 #[derive(Args)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct FakeData {
-    /// How many orders there are at the start
+    /// How many orders there are at the start, which are also the records of a vendor
     #[arg(long, value_name = "N", default_value = "120")]
     pub(crate) orders_total: String,
-    /// How many a page holds when the request does not say
-    #[arg(long, value_name = "N", default_value = "50")]
-    pub(crate) page_size: String,
+    /// How many a page holds when the request does not say; 50, if neither this nor --profile says
+    #[arg(long, value_name = "N")]
+    pub(crate) page_size: Option<String>,
     /// How many requests the log remembers; the oldest go first
     #[arg(long, value_name = "N", default_value = "1000000")]
     pub(crate) log_entries_max: String,

@@ -1,17 +1,40 @@
 //! How does what an API has come to where it is wanted, whole, and once?
 //!
-//! A single answer goes to standard output ([`single`]). A collection goes page by page into a part file beside its output
-//! ([`kept`]), which remembers after each page where the traversal stands ([`stand`]), so that a run that was killed goes on
-//! there. When the last page is there, the output is made of the part file ([`sinks`]) and moved into its place.
+//! A single answer goes to standard output ([`single`]). A collection is a job ([`run`], [`traversal`]): it goes page by page into
+//! a part file beside its output ([`kept`]), which remembers after each page where the traversal stands ([`stand`]), so that a run
+//! that was killed goes on there. When the last page is there, the output is made of the part file ([`sinks`]) and moved into its
+//! place. What was waited for is counted ([`tally`]) and told ([`telling`]).
 //!
 //! Who is asked, and when, is the engine's business.
 
-#[allow(dead_code, reason = "the traversal is the only one to use it")]
 mod kept;
+mod run;
 mod single;
-#[allow(dead_code, reason = "the traversal is the only one to use it")]
 mod sinks;
-#[allow(dead_code, reason = "the traversal is the only one to use it")]
 mod stand;
+mod tally;
+mod telling;
+mod traversal;
 
-pub(crate) use single::{Failure, run};
+use sopan_engine::SetupError;
+
+pub(crate) use run::run;
+pub(crate) use single::run as get;
+pub(crate) use sinks::Sink;
+
+/// Why it is not there.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The upstream cannot be set up.
+    Setup(SetupError),
+    /// What was asked for cannot be done here, and nothing was sent.
+    Settings(String),
+    /// It is not what it was meant to be.
+    Data(String),
+    /// It may succeed later.
+    Transient(String),
+    /// Something must be mended first.
+    Permanent(String),
+    /// SIGINT came; what there is to say of that.
+    Interrupted(Option<String>),
+}

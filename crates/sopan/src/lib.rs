@@ -11,7 +11,7 @@
 //! | `ask` | what does a sopan that runs say of itself? |
 //! | `status`, `top` | how is that shown, once and all the time? |
 //! | `keys` | what does a key look like, and by what is it known? |
-//! | `fetch` | what does this one URL say? |
+//! | `fetch` | what does this URL say, or all that it leads to? |
 //! | `explain` | what would be done with such an answer? |
 //! | `fake` | how does it behave against a rate-limited API? |
 //! | `demo` | what is sopan good for? |
@@ -48,6 +48,8 @@ use std::process::ExitCode;
 
 /// A wrong flag, setting, certificate or port: nothing was started.
 const WRONG_SETTINGS: u8 = 2;
+/// What came is not what was meant to come.
+const WRONG_DATA: u8 = 65;
 /// It may succeed later.
 const TRANSIENT: u8 = 75;
 /// Something must be mended first.
@@ -58,7 +60,7 @@ const INTERRUPTED: u8 = 130;
 /// Does what a command line says, its first word being the name of the program, and answers with the exit code when that
 /// is done. For `serve` this is after a signal: it listens to SIGINT and SIGTERM of the whole process, and logs for it.
 ///
-/// Exit codes: 0 done · 2 a flag or setting is wrong · 75 it may succeed later · 76 something must be mended first · 130
+/// Exit codes: 0 done · 2 a flag or setting is wrong · 65 data is not what it was to be · 75 it may succeed later · 76 something must be mended first · 130
 /// interrupted.
 ///
 /// A flag that nobody knows, `--help` and `--version` end the process, after what there is to say has been said.
@@ -142,14 +144,28 @@ fn new_key(typed: &cli::KeysNew) -> Result<(), u8> {
 
 fn fetch(typed: &cli::Fetch) -> Result<(), u8> {
     let settings = config::fetch(typed).map_err(|wrong| refuse(&wrong))?;
-    let format = settings.log;
+    let format = match &settings {
+        config::Fetch::Single(settings) => settings.log,
+        config::Fetch::Jobs(settings) => settings.log,
+    };
     log::start_direct(format);
-    fetch::run(settings).map_err(|failure| match failure {
+    let code = |failure| match failure {
         fetch::Failure::Setup(error) => complain(format, &error, WRONG_SETTINGS),
+        fetch::Failure::Settings(message) => complain(format, &message, WRONG_SETTINGS),
+        fetch::Failure::Data(message) => complain(format, &message, WRONG_DATA),
         fetch::Failure::Transient(message) => complain(format, &message, TRANSIENT),
         fetch::Failure::Permanent(message) => complain(format, &message, PERMANENT),
-        fetch::Failure::Interrupted => INTERRUPTED,
-    })
+        fetch::Failure::Interrupted(message) => {
+            message.iter().for_each(|message| _ = complain(format, message, INTERRUPTED));
+            INTERRUPTED
+        }
+    };
+    let failures = match settings {
+        config::Fetch::Single(settings) => fetch::get(*settings).err().into_iter().collect(),
+        config::Fetch::Jobs(settings) => fetch::run(*settings),
+    };
+    // What must be mended comes before what may pass.
+    failures.into_iter().map(code).max_by_key(|code| *code).map_or(Ok(()), Err)
 }
 
 fn explain(typed: &cli::Explain) -> Result<(), u8> {

@@ -5,5 +5,6 @@
 mod api;
 mod client;
 mod conformance;
+mod pages;
 mod script;
 mod timed;

@@ -21,11 +21,11 @@ pub(crate) trait Has {
     fn has(setting: &Setting) -> bool;
 }
 
-/// `serve` has all.
+/// `serve` has all but those of jobs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OfServe;
 
-/// `fetch` has what one request needs.
+/// `fetch` has what requests need, and jobs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OfFetch;
 
@@ -34,14 +34,14 @@ pub(crate) struct OfFetch;
 pub(crate) struct OfExplain;
 
 impl Has for OfServe {
-    fn has(_: &Setting) -> bool {
-        true
+    fn has(setting: &Setting) -> bool {
+        setting.section != Section::Job
     }
 }
 
 impl Has for OfFetch {
     fn has(setting: &Setting) -> bool {
-        setting.fetch
+        setting.fetch || setting.section == Section::Job
     }
 }
 

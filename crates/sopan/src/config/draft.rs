@@ -1,18 +1,22 @@
 //! Settings on their way: values that were read one by one, before it is known whether they fit each other.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderName, Method, StatusCode};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 use sopan_core::access::{KeyDigest, KeyFields};
 use sopan_core::headers::ForwardedPolicy;
 use sopan_core::hints::Reader;
+use sopan_core::pages::since::Overlap;
+use sopan_core::pages::{Pointer, Select};
 use sopan_core::policy::{CachePolicy, JitterKind, Limit, OnLongRetryAfter, PathRuleError, Revalidate};
 use sopan_core::safety::HostName;
 use sopan_engine::{Settings, Target};
 
 use super::Format;
+use super::job::OnMismatch;
 use super::read::field_name;
 use super::route::Route;
 use super::serve::ClientBy;
@@ -77,11 +81,17 @@ pub(crate) struct Drafts {
     pub(crate) program: Program,
     pub(crate) upstream: Treatment,
     pub(crate) client: Caller,
+    pub(crate) job: JobDraft,
 }
 
 impl Default for Drafts {
     fn default() -> Self {
-        Self { program: Program::new(), upstream: Treatment::new(), client: Caller::default() }
+        Self {
+            program: Program::new(),
+            upstream: Treatment::new(),
+            client: Caller::default(),
+            job: JobDraft::default(),
+        }
     }
 }
 
@@ -96,6 +106,33 @@ pub(crate) struct Caller {
     pub(crate) methods: Option<Vec<Method>>,
     pub(crate) paths: Option<Vec<String>>,
     pub(crate) expires: Option<SystemTime>,
+}
+
+/// What a collection is like, and where it goes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JobDraft {
+    pub(crate) upstream: Option<String>,
+    pub(crate) path: Option<String>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) out: Option<String>,
+    pub(crate) is_streamed: bool,
+    pub(crate) select: Option<Select>,
+    pub(crate) next: Option<String>,
+    pub(crate) next_param: Option<String>,
+    pub(crate) more: Option<Pointer>,
+    pub(crate) link_hosts: Vec<String>,
+    pub(crate) short_page_ends: bool,
+    pub(crate) pages_max: Option<u64>,
+    pub(crate) records_max: Option<u64>,
+    pub(crate) concurrency: Option<NonZeroUsize>,
+    pub(crate) schema: Option<PathBuf>,
+    pub(crate) on_mismatch: OnMismatch,
+    pub(crate) table: Option<String>,
+    pub(crate) key: Vec<Pointer>,
+    pub(crate) since_field: Option<Pointer>,
+    pub(crate) since_param: Option<String>,
+    pub(crate) since: Option<String>,
+    pub(crate) since_overlap: Option<Overlap>,
 }
 
 /// How an upstream is reached and treated.

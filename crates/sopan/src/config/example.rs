@@ -48,6 +48,12 @@ const CLIENTS: &str = "
 #   etl:
 ";
 
+const JOBS: &str = "
+# Collections that `sopan fetch --config sopan.yaml --job NAME` gets page by page, each by a name of yours: docs/fetch.md.
+# jobs:
+#   orders:
+";
+
 /// The file as text.
 pub(crate) fn example() -> String {
     let mut file = HEAD.to_owned();
@@ -77,11 +83,13 @@ pub(crate) fn example() -> String {
         let _ = writeln!(file, "    {key}:");
         of(section, 6, &mut file);
     }
-    let mut clients = String::new();
-    of(Section::Client, 4, &mut clients);
-    file.push_str(CLIENTS);
-    for line in clients.lines() {
-        let _ = writeln!(file, "# {line}");
+    for (section, head) in [(Section::Client, CLIENTS), (Section::Job, JOBS)] {
+        let mut rows = String::new();
+        of(section, 4, &mut rows);
+        file.push_str(head);
+        for line in rows.lines() {
+            let _ = writeln!(file, "# {line}");
+        }
     }
     file
 }

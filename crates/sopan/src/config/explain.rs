@@ -86,7 +86,7 @@ fn fields(check: &mut Check, flag: &str, typed: &[String]) -> HeaderMap {
 /// What counts: flags, over those of an upstream in a file, over the defaults.
 fn rules(check: &mut Check, typed: &cli::Explain) -> Option<Rules> {
     let Some(file) = &typed.config else {
-        let (Settings { retry, lane, breaker, cache, .. }, _) = fetch::of_flags(check, &typed.settings, None);
+        let Settings { retry, lane, breaker, cache, .. } = fetch::of_flags(check, &typed.settings, None).settings;
         return Some(Rules { retry, lane, breaker, cache });
     };
     let loaded = load(Some(file), &typed.settings);

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use sopan_core::hints::{Reader, http_date};
 use sopan_core::policy::{Limit, LimitError, parse_duration};
-use sopan_fake::{Cut, Etag, RetryAfter, Settings, Window};
+use sopan_fake::{Cut, Etag, Profile, RetryAfter, Settings, Window};
 
 use super::Wrong;
 use super::read::{Check, address, one_of, or_word, whole};
@@ -25,7 +25,13 @@ pub(crate) struct Fake {
 pub(crate) fn fake(typed: &cli::FakeApi) -> Result<Fake, Wrong> {
     let mut check = Check::default();
     let listen = check.read("--listen", &typed.listen, address);
-    let mut settings = Settings::default();
+    let profile = typed.profile.as_ref().and_then(|name| check.read("--profile", name, one_of(Profile::ALL)));
+    let mut settings = Settings { profile, ..Settings::default() };
+    if let Some(vendor) = settings.profile.map(Profile::defaults) {
+        settings.limits = vec![vendor.limit];
+        settings.window = vendor.window;
+        settings.page_size = vendor.page_size;
+    }
     let any = || whole(0..=u64::MAX);
     check.set(&mut settings.rate_limit_first, "--rate-limit-first", &typed.rate_limit_first, any());
     check.set(&mut settings.fail_first, "--fail-first", &typed.fail_first, any());
@@ -36,9 +42,13 @@ pub(crate) fn fake(typed: &cli::FakeApi) -> Result<Fake, Wrong> {
 }
 
 fn limits(check: &mut Check, typed: &cli::FakeLimits, settings: &mut Settings) {
-    let limits = typed.limit.iter().filter_map(|limit| check.read("--limit", limit, countable));
-    settings.limits = limits.collect();
-    check.set(&mut settings.window, "--window", &typed.window, one_of(Window::ALL));
+    if !typed.limit.is_empty() {
+        let limits = typed.limit.iter().filter_map(|limit| check.read("--limit", limit, countable));
+        settings.limits = limits.collect();
+    }
+    if let Some(window) = &typed.window {
+        check.set(&mut settings.window, "--window", window, one_of(Window::ALL));
+    }
     check.set(&mut settings.retry_after, "--retry-after", &typed.retry_after, one_of(RetryAfter::ALL));
     check.set(&mut settings.etag, "--etag", &typed.etag, one_of(Etag::ALL));
 }
@@ -53,6 +63,9 @@ fn faults(check: &mut Check, typed: &cli::FakeFaults, settings: &mut Settings) {
     check.set(&mut settings.drop_in_head_first, "--drop-in-head-first", &typed.drop_in_head_first, any());
     check.set(&mut settings.drop_after_head_first, "--drop-after-head-first", &typed.drop_after_head_first, any());
     check.set(&mut settings.truncate_first, "--truncate-first", &typed.truncate_first, any());
+    check.set(&mut settings.faults_after, "--faults-after", &typed.faults_after, any());
+    check.set(&mut settings.slow_first, "--slow-first", &typed.slow_first, any());
+    check.set(&mut settings.slow, "--slow", &typed.slow, parse_duration);
     check.set(&mut settings.cut, "--cut", &typed.cut, one_of(Cut::ALL));
 }
 
@@ -60,7 +73,9 @@ fn data(check: &mut Check, typed: &cli::FakeData, settings: &mut Settings) {
     /// A hundred million entries would take 13 GB.
     const LOG_ENTRIES_MAX: u64 = 100_000_000;
     check.set(&mut settings.orders_total, "--orders-total", &typed.orders_total, whole(0..=u64::from(u32::MAX)));
-    check.set(&mut settings.page_size, "--page-size", &typed.page_size, whole(1..=sopan_fake::PAGE_SIZE_MAX));
+    if let Some(size) = &typed.page_size {
+        check.set(&mut settings.page_size, "--page-size", size, whole(1..=sopan_fake::PAGE_SIZE_MAX));
+    }
     let entries = |text: &str| whole(0..=LOG_ENTRIES_MAX)(text).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     check.set(&mut settings.log_entries_max, "--log-entries-max", &typed.log_entries_max, entries);
     check.set(&mut settings.wall_start, "--wall-start", &typed.wall_start, or_word("now", date));

@@ -1,25 +1,41 @@
-//! Settings of one polite GET.
+//! Settings of one polite GET, and of collections.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use http::header::{
     ACCEPT, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use sopan_core::headers::{Shown, redact_url};
+use sopan_core::policy::Revalidate;
 use sopan_engine::{Settings, Target};
 
+use super::draft::Program;
+use super::file::nearest;
 use super::flags::Typed;
+use super::job::Job;
 use super::layer::Layer;
 use super::problem::Severity;
 use super::read::{Check, size};
 use super::resolve::Resolved;
+use super::serve::{self, Loaded, Served, Store};
+use super::setting::Section;
 use super::{Format, Wrong};
 use crate::cli;
 
 /// What `sopan fetch` does.
+#[derive(Debug, Clone)]
+pub(crate) enum Fetch {
+    /// Gets one thing as it is.
+    Single(Box<Single>),
+    /// Gets collections.
+    Jobs(Box<Jobs>),
+}
+
+/// One polite GET.
 #[derive(Clone)]
-pub(crate) struct Fetch {
+pub(crate) struct Single {
     pub(crate) upstream: Settings,
     /// Path and query of the request, byte for byte as they were typed.
     pub(crate) path: Uri,
@@ -32,10 +48,10 @@ pub(crate) struct Fetch {
 }
 
 /// Shows no secret of the path.
-impl fmt::Debug for Fetch {
+impl fmt::Debug for Single {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { upstream, path: _, headers, shown, body_bytes_max, log } = self;
-        f.debug_struct("Fetch")
+        f.debug_struct("Single")
             .field("upstream", upstream)
             .field("shown", shown)
             .field("headers", &Shown(headers))
@@ -45,44 +61,232 @@ impl fmt::Debug for Fetch {
     }
 }
 
+/// Collections, one after the other.
+#[derive(Debug, Clone)]
+pub(crate) struct Jobs {
+    pub(crate) jobs: Vec<Job>,
+    /// Those that they ask, by their numbers.
+    pub(crate) upstreams: Vec<Settings>,
+    /// What the requests of all of them carry.
+    pub(crate) headers: HeaderMap,
+    /// Where answers are stored between runs, if anywhere.
+    pub(crate) store: Option<Store>,
+    /// The longest page that is taken.
+    pub(crate) page_bytes_max: u64,
+    /// Where a proposal of a schema goes, if it is wanted.
+    pub(crate) infer_schema: Option<PathBuf>,
+    /// Whether what is kept of a run before is forgotten.
+    pub(crate) restart: bool,
+    pub(crate) telling: Telling,
+    pub(crate) log: Format,
+}
+
+/// How much is told while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Telling {
+    /// Only what went wrong.
+    Quiet,
+    /// For people.
+    People,
+    /// As one object a line.
+    Events,
+}
+
+/// A page is read as a whole, into memory.
+const PAGE_BYTES_MAX: u64 = 64 << 20;
+/// One body goes through a file, if it is large.
+const BODY_BYTES_MAX: u64 = 1 << 30;
+
 /// What was typed, checked.
 ///
 /// # Errors
 /// Everything that is wrong with it.
 pub(crate) fn fetch(typed: &cli::Fetch) -> Result<Fetch, Wrong> {
+    match &typed.config {
+        Some(file) => of_file(typed, file),
+        None => of_url(typed),
+    }
+}
+
+/// What is to be got from the URL that was typed.
+fn of_url(typed: &cli::Fetch) -> Result<Fetch, Wrong> {
     let mut check = Check::default();
-    let (target, path) = check.read("URL", &typed.url, split).unzip();
-    let (mut settings, log) = of_flags(&mut check, &typed.settings, target);
-    // Nobody waits for an answer here but a job, which would rather wait than fail.
+    let url = typed.url.as_deref().unwrap_or_default();
+    let (target, path) = check.read("URL", url, split).unzip();
+    let Resolution { mut settings, job, program, is_collection } =
+        of_flags(&mut check, &typed.settings, target.clone());
+    as_a_job(&mut settings);
+    // Only what outlives the program is of any use to it.
+    if program.cache_dir.is_none() {
+        settings.cache = None;
+    }
+    let is_collection = is_collection || typed.infer_schema.is_some() || typed.restart;
+    let headers = headers(&mut check, &typed.header, is_collection);
+    let body_bytes_max = match &typed.body_bytes_max {
+        None if is_collection => Some(PAGE_BYTES_MAX),
+        None => Some(BODY_BYTES_MAX),
+        Some(text) => check.read("--body-bytes-max", text, size),
+    };
+    let log = program.log;
+    if !is_collection {
+        // It asks for one thing, once.
+        settings.cache = None;
+        let shown = redact_url(without_fragment(url.trim()));
+        let single = || {
+            let (path, body_bytes_max) = (path?, body_bytes_max?);
+            Some(Fetch::Single(Single { upstream: settings, path, headers, shown, body_bytes_max, log }.into()))
+        };
+        return check.finish(single());
+    }
+    let mut problems = Vec::new();
+    let job = target.zip(path).and_then(|(target, path)| job.typed_job(&target, &path.to_string(), &mut problems));
+    check.extend(problems);
+    let jobs = || {
+        let store = store(&program, &settings);
+        let (jobs, upstreams) = (vec![job?], vec![settings]);
+        Some(Fetch::Jobs(of_jobs(typed, jobs, upstreams, headers, store, body_bytes_max?, log)?.into()))
+    };
+    check.finish(jobs())
+}
+
+/// What is to be got by the jobs of a settings file.
+fn of_file(typed: &cli::Fetch, file: &str) -> Result<Fetch, Wrong> {
+    let mut check = Check::default();
+    let headers = headers(&mut check, &typed.header, true);
+    let page_bytes_max = match &typed.body_bytes_max {
+        None => Some(PAGE_BYTES_MAX),
+        Some(text) => check.read("--body-bytes-max", text, size),
+    };
+    let Loaded { mut wrong, program, collections, jobs: known, serve, .. } = serve::load(Some(file), &typed.settings);
+    wrong.problems.retain(|problem| problem.severity == Severity::Error);
+    let is_right = wrong.problems.is_empty();
+    check.found(wrong);
+    let (program, wanted) = (program.program(), typed.job.as_deref().unwrap_or_default());
+    let mut jobs = collections;
+    if wanted != "all" {
+        jobs.retain(|job| job.name == wanted);
+    }
+    if is_right {
+        check.take("--job", is_there(wanted, &known));
+        if jobs.len() > 1 {
+            check.take("--job", apart(&jobs));
+        }
+    }
+    let settings = serve.into_iter().flat_map(|serve| serve.upstreams).map(|Served { name, settings, .. }| {
+        let mut settings = Settings { name, ..settings };
+        as_a_job(&mut settings);
+        if program.cache_dir.is_none() {
+            settings.cache = None;
+        }
+        settings
+    });
+    let upstreams: Vec<_> = settings.collect();
+    let store = upstreams.first().and_then(|settings| store(&program, settings));
+    let jobs =
+        || Some(Fetch::Jobs(of_jobs(typed, jobs, upstreams, headers, store, page_bytes_max?, program.log)?.into()));
+    check.finish(jobs())
+}
+
+fn of_jobs(
+    typed: &cli::Fetch,
+    jobs: Vec<Job>,
+    upstreams: Vec<Settings>,
+    headers: HeaderMap,
+    store: Option<Store>,
+    page_bytes_max: u64,
+    log: Format,
+) -> Option<Jobs> {
+    let telling = match (typed.quiet, typed.json) {
+        (true, _) => Telling::Quiet,
+        (false, true) => Telling::Events,
+        (false, false) => Telling::People,
+    };
+    let log = if typed.json { Format::Json } else { log };
+    let infer_schema = typed.infer_schema.as_ref().map(PathBuf::from);
+    (!jobs.is_empty()).then_some(Jobs {
+        jobs,
+        upstreams,
+        headers,
+        store,
+        page_bytes_max,
+        infer_schema,
+        restart: typed.restart,
+        telling,
+        log,
+    })
+}
+
+/// Nobody waits for an answer but a job, which would rather wait than fail.
+fn as_a_job(settings: &mut Settings) {
     settings.lane.wait_max = None;
     settings.waits_count = false;
-    // It asks for one thing, once.
-    settings.cache = None;
-    let headers = headers(&mut check, &typed.header);
-    let body_bytes_max = check.read("--body-bytes-max", &typed.body_bytes_max, size);
-    let fetch = || {
-        Some(Fetch {
-            upstream: settings,
-            path: path?,
-            headers,
-            shown: redact_url(without_fragment(typed.url.trim())),
-            body_bytes_max: body_bytes_max?,
-            log,
-        })
+    // A run wants what is there now: it asks whether what it has is still that.
+    if let Some(cache) = &mut settings.cache {
+        cache.revalidate = Revalidate::Always;
+    }
+}
+
+/// Where answers outlive the program.
+fn store(program: &Program, settings: &Settings) -> Option<Store> {
+    settings.cache.as_ref()?;
+    let disk = program.cache_dir.clone().map(|directory| (directory, program.cache_disk_size));
+    disk.map(|disk| Store { memory_bytes: program.cache_size, disk: Some(disk) })
+}
+
+/// Whether there is such a job.
+fn is_there(wanted: &str, known: &[(String, Resolved)]) -> Result<(), String> {
+    let names: Vec<_> = known.iter().map(|(name, _)| name.as_str()).collect();
+    if names.is_empty() {
+        return Err("the file has no jobs; write jobs:, below it a name, and below that path and out".to_owned());
+    }
+    if wanted == "all" || names.contains(&wanted) {
+        return Ok(());
+    }
+    let help = match nearest(wanted, &names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("write one of {}, or all", names.join(", ")),
     };
-    check.finish(fetch())
+    Err(format!("there is no job `{wanted}` in the file; {help}"))
+}
+
+/// Each has an output of its own.
+fn apart(jobs: &[Job]) -> Result<(), String> {
+    for (at, job) in jobs.iter().enumerate() {
+        let same = jobs[..at].iter().find(|other| match (&job.out, &other.out) {
+            (Some((one, _)), Some((other, _))) => one == other,
+            (one, other) => one.is_none() && other.is_none(),
+        });
+        if let Some(other) = same {
+            return Err(format!(
+                "`{}` and `{}` have the same output; give each its own, in the file and not by --out",
+                other.name, job.name
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What the flags that `fetch` shares with `serve` come to.
-pub(super) fn of_flags(check: &mut Check, typed: &Typed, target: Option<Target>) -> (Settings, Format) {
+pub(super) fn of_flags(check: &mut Check, typed: &Typed, target: Option<Target>) -> Resolution {
     let mut problems = Vec::new();
     let mut flags = typed.layer(&mut problems);
     flags.sift(&mut problems);
+    let is_collection = flags.has(Section::Job) || !flags.unread.is_empty();
     let resolved = Resolved::of(&[&flags, &Layer::table()], |_| true);
     let settings = resolved.upstream(target, &mut problems).settings;
     problems.retain(|problem| problem.severity == Severity::Error);
     check.extend(problems);
-    (settings, resolved.program().log)
+    Resolution { settings, program: resolved.program(), job: resolved, is_collection }
+}
+
+/// What flags come to.
+pub(super) struct Resolution {
+    pub(super) settings: Settings,
+    pub(super) program: Program,
+    /// What is said of a collection.
+    job: Resolved,
+    /// Whether anything is.
+    is_collection: bool,
 }
 
 /// Where the URL leads, and what is asked for there.
@@ -110,8 +314,8 @@ fn without_fragment(url: &str) -> &str {
     url.split_once('#').map_or(url, |(url, _)| url)
 }
 
-/// What a request carries unless told otherwise: who asks, and that any answer will do.
-fn headers(check: &mut Check, typed: &[String]) -> HeaderMap {
+/// What a request carries unless told otherwise: who asks, and which answers will do.
+fn headers(check: &mut Check, typed: &[String], is_collection: bool) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (at, field) in typed.iter().enumerate() {
         if let Some((name, value)) = check.take("--header", header(field, at + 1)) {
@@ -120,7 +324,8 @@ fn headers(check: &mut Check, typed: &[String]) -> HeaderMap {
     }
     let agent = HeaderValue::from_static(concat!("sopan/", env!("CARGO_PKG_VERSION")));
     headers.entry(USER_AGENT).or_insert(agent);
-    headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+    let accept = if is_collection { "application/json" } else { "*/*" };
+    headers.entry(ACCEPT).or_insert(HeaderValue::from_static(accept));
     headers
 }
 

@@ -6,6 +6,7 @@
 
 mod clients;
 mod fields;
+mod jobs;
 mod meant;
 mod nearest;
 mod stand_in;
@@ -47,10 +48,11 @@ pub(crate) struct File {
     pub(crate) upstreams: Vec<Named>,
     /// None if it does not speak of clients.
     pub(crate) clients: Option<Vec<Named>>,
+    pub(crate) jobs: Vec<Named>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// An upstream of a file, or a client.
+/// An upstream of a file, a client or a job.
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -78,6 +80,7 @@ impl File {
             defaults: Layer::new(Origin::Defaults, "defaults"),
             upstreams: Vec::new(),
             clients: None,
+            jobs: Vec::new(),
             problems: Vec::new(),
         }
     }
@@ -139,6 +142,7 @@ fn read_up_to(path: &Path, max: u64) -> Result<Vec<u8>, String> {
 const UPSTREAMS: &str = "upstreams";
 const DEFAULTS: &str = "defaults";
 const CLIENTS: &str = "clients";
+const JOBS: &str = "jobs";
 const TRACES: &str = "traces";
 const REDIS: &str = "redis";
 /// What each upstream has of its own.
@@ -209,10 +213,11 @@ impl Reader {
                 }
                 DEFAULTS => self.defaults(node, &key.span),
                 CLIENTS => self.clients(node, &key.span),
+                JOBS => self.jobs(node, &key.span),
                 TRACES => self.traces(node, &key.span, &mut program),
                 REDIS => self.redis(node, &key.span, &mut program),
                 _ => {
-                    let inner = &[UPSTREAMS, DEFAULTS, CLIENTS, TRACES, REDIS];
+                    let inner = &[UPSTREAMS, DEFAULTS, CLIENTS, TRACES, REDIS, JOBS];
                     let meant =
                         self.entry(&mut Part { section: Section::Program, layer: &mut program, inner }, key, node);
                     has_upstreams |= meant == Some(UPSTREAMS);

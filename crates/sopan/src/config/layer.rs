@@ -111,6 +111,7 @@ impl Value {
             Put::Program(put) => put(&mut drafts.program, item.text.trim()),
             Put::Upstream(put) => put(&mut drafts.upstream, item.text.trim()),
             Put::Client(put) => put(&mut drafts.client, item.text.trim()),
+            Put::Job(put) => put(&mut drafts.job, item.text.trim()),
         };
         self.items.iter().map(|item| put(item).map_err(|why| item.told(self.setting, why))).collect()
     }

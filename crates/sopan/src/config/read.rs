@@ -276,6 +276,14 @@ pub(in crate::config) fn client_name(text: &str) -> Result<String, String> {
     Err(format!("no client can be called `{text}`, which means in logs and metrics {meaning}; write another name"))
 }
 
+/// The name of a job.
+pub(in crate::config) fn job_name(text: &str) -> Result<String, String> {
+    if text == "all" {
+        return Err("no job can be called `all`, which means each of them; write another name".to_owned());
+    }
+    name_of("a job", text)
+}
+
 /// Whether that is a secret which somebody wrote in place of the file that holds it, with the path that it would have: nothing
 /// is called so, and it is long and looks like no path.
 pub(in crate::config) fn is_secret_for_file(text: &str, path: &Path) -> bool {

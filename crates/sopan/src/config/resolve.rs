@@ -6,6 +6,7 @@
 mod cache;
 mod clients;
 mod credential;
+mod jobs;
 mod shared;
 
 use std::path::PathBuf;

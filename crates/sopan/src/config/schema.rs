@@ -22,6 +22,7 @@ pub(crate) fn schema() -> String {
             "upstream": upstream(true),
             "defaults": upstream(false),
             "client": client(),
+            "job": job(),
             "stand_in": {
                 "description": "${NAME} stands for a variable of the environment, ${NAME:-text} for text where there is \
                                 none, ${file:PATH} for what is in a file, $$ for a dollar sign.",
@@ -80,7 +81,26 @@ fn top() -> Map<String, Value> {
             "additionalProperties": {"$ref": "#/$defs/client"},
         }),
     );
+    properties.insert(
+        "jobs".to_owned(),
+        json!({
+            "description": "Collections that `sopan fetch --job NAME` gets, each by a name of yours.",
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,64}$", "not": {"const": "all"}},
+            "additionalProperties": {"$ref": "#/$defs/job"},
+        }),
+    );
     properties
+}
+
+fn job() -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["path", "out"],
+        "properties": of(Section::Job),
+    })
 }
 
 fn client() -> Value {
@@ -172,7 +192,13 @@ fn forms(kind: Kind) -> Vec<Value> {
         Kind::Url => vec![text("^https?://")],
         Kind::RedisUrl => vec![text("^(redis|valkey)s?(-sentinel|-cluster)?://")],
         Kind::ClientBy => vec![text("^(ip|connection|header:.+)$")],
-        Kind::Route | Kind::File | Kind::Directory | Kind::Names | Kind::Word | Kind::SecretFields => {
+        Kind::Route
+        | Kind::File
+        | Kind::Directory
+        | Kind::Names
+        | Kind::Word
+        | Kind::Like { .. }
+        | Kind::SecretFields => {
             vec![json!({"type": "string", "minLength": 1})]
         }
         Kind::Limits => {
@@ -186,6 +212,7 @@ fn forms(kind: Kind) -> Vec<Value> {
         Kind::Digests => vec![text("^\\s*[0-9A-Fa-f]{64}\\s*$")],
         Kind::KeyFields => vec![words(&KEY_FIELDS)],
         Kind::Upstreams => vec![text("^[A-Za-z0-9_-]{1,64}$")],
+        Kind::Pointers => vec![text("^(/.*)?$")],
         Kind::Methods => vec![text("^[A-Z-]+$")],
         Kind::Prefixes => vec![text("^/[^?#*]*$")],
         Kind::End => vec![text("^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt].+)?$")],

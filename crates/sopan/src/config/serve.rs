@@ -18,6 +18,7 @@ use super::Format;
 use super::draft::{Program, Treatment};
 use super::file::{File, Named};
 use super::flags::Typed;
+use super::job::Job;
 use super::layer::{Layer, Origin, Value};
 use super::problem::{Place, Problem, Warned, Wrong};
 use super::read::show_size;
@@ -145,6 +146,9 @@ pub(crate) struct Loaded {
     pub(crate) program: Resolved,
     pub(crate) upstreams: Vec<(String, Resolved)>,
     pub(crate) clients: Vec<(String, Resolved)>,
+    pub(crate) jobs: Vec<(String, Resolved)>,
+    /// What `sopan fetch` gets; those that are right.
+    pub(crate) collections: Vec<Job>,
     /// None where anything is wrong.
     pub(crate) serve: Option<Serve>,
 }
@@ -191,7 +195,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
         for named in &mut file.upstreams {
             named.layer.sift(&mut wrong.problems);
         }
-        for named in file.clients.iter_mut().flatten() {
+        for named in file.clients.iter_mut().flatten().chain(&mut file.jobs) {
             named.layer.sift(&mut wrong.problems);
         }
         top = Some(&file.program);
@@ -224,12 +228,13 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     let rooms = served.iter().zip(&upstreams);
     found.extend(rooms.filter_map(|((_, _, treatment), (_, own))| own.room_for_entries(treatment, &program, &settled)));
     let (clients, callers) = clients(file.as_ref(), &table, &served, &mut found);
+    let (jobs, collections) = jobs(file.as_ref(), &flags, &table, &served, &mut found);
     wrong.problems.append(&mut found);
     once(&mut wrong.problems);
     in_order(&mut wrong.problems);
     let callers = callers.map(|clients| Clients { fields: settled.key_fields, clients });
     let serve = (!wrong.has_errors()).then(|| made(settled, served, token, callers));
-    Loaded { wrong, program, upstreams, clients, serve }
+    Loaded { wrong, program, upstreams, clients, jobs, collections, serve }
 }
 
 /// Clients, as they are settled and as they are treated; none where the file does not speak of any.
@@ -252,6 +257,25 @@ fn clients(
         settled.push((name.clone(), resolved));
     }
     (settled, Some(clients))
+}
+
+/// Jobs, as they are settled and as they are done.
+fn jobs(
+    file: Option<&File>,
+    flags: &Layer,
+    table: &Layer,
+    served: &[(String, Place, Treatment)],
+    problems: &mut Vec<Problem>,
+) -> (Vec<(String, Resolved)>, Vec<Job>) {
+    let upstreams: Vec<_> =
+        served.iter().map(|(name, _, treatment)| (name.clone(), treatment.settings.target.clone())).collect();
+    let (mut settled, mut jobs) = (Vec::new(), Vec::new());
+    for Named { name, layer, .. } in file.iter().flat_map(|file| &file.jobs) {
+        let resolved = Resolved::of(&[flags, layer, table], |setting| setting.section == Section::Job);
+        jobs.extend(resolved.job(name, &upstreams, problems));
+        settled.push((name.clone(), resolved));
+    }
+    (settled, jobs)
 }
 
 /// Flags count for all upstreams, and a credential is for one.

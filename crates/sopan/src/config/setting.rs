@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::draft::{Caller, Program, Treatment};
+use super::draft::{Caller, JobDraft, Program, Treatment};
 
 /// One setting.
 #[derive(Debug)]
@@ -70,6 +70,8 @@ pub(crate) enum Section {
     Credential,
     /// In a client.
     Client,
+    /// In a job; its flags are those of `fetch`.
+    Job,
 }
 
 impl Section {
@@ -78,13 +80,13 @@ impl Section {
 
     /// Whether each upstream has its own.
     pub(crate) fn is_of_upstream(self) -> bool {
-        !matches!(self, Self::Program | Self::Client | Self::Traces | Self::Redis)
+        !matches!(self, Self::Program | Self::Client | Self::Job | Self::Traces | Self::Redis)
     }
 
     /// The key under which it stands in an upstream, or at the top, if it stands under one.
     pub(crate) fn key(self) -> Option<&'static str> {
         match self {
-            Self::Program | Self::Upstream | Self::Client => None,
+            Self::Program | Self::Upstream | Self::Client | Self::Job => None,
             Self::Traces => Some("traces"),
             Self::Redis => Some("redis"),
             Self::Queue => Some("queue"),
@@ -153,6 +155,13 @@ pub(crate) enum Kind {
     End,
     /// A few letters.
     Word,
+    /// What is like this example.
+    Like {
+        placeholder: &'static str,
+        example: &'static str,
+    },
+    /// Where something stands in JSON.
+    Pointers,
     /// Fields with their values, which are never shown. In a file they stand by their names.
     SecretFields,
     /// `on` or `off`, and in a file the settings of the section.
@@ -177,6 +186,7 @@ impl Kind {
                 | Self::Methods
                 | Self::Prefixes
                 | Self::SecretFields
+                | Self::Pointers
         )
     }
 
@@ -217,6 +227,8 @@ impl Kind {
             Self::SchemeOr(word) => format!("SCHEME|{word}"),
             Self::PathRules => "'/PATH RULE'".to_owned(),
             Self::Word => "WORD".to_owned(),
+            Self::Like { placeholder, .. } => placeholder.to_owned(),
+            Self::Pointers => "/POINTER".to_owned(),
             Self::SecretFields => "'NAME: VALUE'".to_owned(),
             Self::InlineSection => "on|off|SETTINGS".to_owned(),
             Self::Digests => "SHA256".to_owned(),
@@ -266,6 +278,8 @@ impl Kind {
             Self::Prefixes => "paths such as /shop/orders, each with all below it".to_owned(),
             Self::End => "a date such as 2026-12-31, or a time such as 2026-12-31T18:00:00+01:00".to_owned(),
             Self::Word => "a word".to_owned(),
+            Self::Like { example, .. } => format!("what is like {example}"),
+            Self::Pointers => "JSON pointers such as /id".to_owned(),
             Self::SecretFields => {
                 "names of fields with their values, such as Authorization: Bearer ${TOKEN}".to_owned()
             }
@@ -278,6 +292,7 @@ pub(crate) enum Put {
     Program(fn(&mut Program, &str) -> Result<(), String>),
     Upstream(fn(&mut Treatment, &str) -> Result<(), String>),
     Client(fn(&mut Caller, &str) -> Result<(), String>),
+    Job(fn(&mut JobDraft, &str) -> Result<(), String>),
 }
 
 /// The fields in which keys may be looked for.
@@ -289,6 +304,7 @@ impl fmt::Debug for Put {
             Self::Program(_) => "Program",
             Self::Upstream(_) => "Upstream",
             Self::Client(_) => "Client",
+            Self::Job(_) => "Job",
         })
     }
 }
@@ -312,6 +328,7 @@ impl Setting {
             Kind::RedisUrl => "redis://127.0.0.1:6379",
             Kind::SecretFields => "{ X-Team: shop }",
             Kind::Route => "/shop",
+            Kind::Names if self.section == Section::Job => "[api.example.org]",
             Kind::Names => "[proxy.example.com]",
             Kind::Statuses => "[425]",
             Kind::PathRules => "[/v2/live bypass, /v2/catalog default-ttl 1d]",
@@ -323,6 +340,7 @@ impl Setting {
             Kind::Prefixes => "[/shop/orders]",
             Kind::End => "2026-12-31",
             Kind::Limits => "[5/s burst 10]",
+            Kind::Count if self.section == Section::Job => "1000",
             Kind::Count => "2",
             Kind::Variable => "API_KEY",
             Kind::Field => "X-Api-Key",
@@ -332,7 +350,11 @@ impl Setting {
             Kind::File if self.section == Section::Redis => "/etc/sopan/redis-ca.pem",
             Kind::File if self.key == "state" => "/var/lib/sopan/state",
             Kind::File if self.key == "admin_token_file" => "/etc/sopan/admin-token",
+            Kind::File if self.key == "out" => "orders.jsonl",
+            Kind::File if self.section == Section::Job => "order.schema.json",
             Kind::File => "/etc/sopan/file.pem",
+            Kind::Like { example, .. } => example,
+            Kind::Pointers => "[/id]",
             _ => self.default.unwrap_or_default(),
         }
     }

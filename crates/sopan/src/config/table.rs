@@ -4,6 +4,7 @@ mod cache;
 mod clients;
 mod connections;
 mod credential;
+mod jobs;
 mod limits;
 mod passing;
 mod program;
@@ -16,7 +17,7 @@ use std::fmt::Display;
 
 use super::setting::{Group, Kind, Put, Rank, Section, Setting};
 
-pub(crate) static GROUPS: [Group; 11] = [
+pub(crate) static GROUPS: [Group; 12] = [
     program::GROUP,
     credential::GROUP,
     limits::GROUP,
@@ -28,6 +29,7 @@ pub(crate) static GROUPS: [Group; 11] = [
     clients::GROUP,
     redis::GROUP,
     traces::GROUP,
+    jobs::GROUP,
 ];
 
 /// All of them.

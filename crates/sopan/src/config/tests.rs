@@ -20,7 +20,7 @@ use sopan_core::policy::{
 use sopan_core::safety::{HostName, Hosts};
 use sopan_core::trace::Sampler;
 use sopan_engine::shared::GoingAlone;
-use sopan_fake::{Cut, Etag, RetryAfter, Window};
+use sopan_fake::{Cut, Etag, Profile, RetryAfter, Window};
 
 use super::route::Route;
 use super::*;
@@ -377,6 +377,7 @@ fn what_is_no_answer_is_told() {
 
 const FAKE: &[Effect<Fake>] = &[
     ("--listen", "127.0.0.1:0", |f| f.listen.port() == 0),
+    ("--profile", "stripe", |f| f.settings.profile == Some(Profile::Stripe)),
     ("--rate-limit-first", "1", |f| f.settings.rate_limit_first == 1),
     ("--fail-first", "2", |f| f.settings.fail_first == 2),
     ("--limit", "10/s", |f| f.settings.limits == [sopan_fake::Limit::Rate { tokens: 10, per: s(1), burst: 1 }]),
@@ -390,6 +391,9 @@ const FAKE: &[Effect<Fake>] = &[
     ("--drop-in-head-first", "4", |f| f.settings.drop_in_head_first == 4),
     ("--drop-after-head-first", "5", |f| f.settings.drop_after_head_first == 5),
     ("--truncate-first", "6", |f| f.settings.truncate_first == 6),
+    ("--slow-first", "7", |f| f.settings.slow_first == 7),
+    ("--slow", "1", |f| f.settings.slow == s(1)),
+    ("--faults-after", "8", |f| f.settings.faults_after == 8),
     ("--cut", "reset", |f| f.settings.cut == Cut::Reset),
     ("--orders-total", "0", |f| f.settings.orders_total == 0),
     ("--page-size", "1000", |f| f.settings.page_size == 1000),
@@ -405,6 +409,19 @@ fn every_flag_of_the_fake_has_its_effect() {
     for (flag, value, effect) in FAKE {
         assert!(effect(&try_fake(&[flag, value]).unwrap()), "{flag} {value}");
     }
+}
+
+#[test]
+fn a_vendor_brings_its_limit_and_its_page_size_until_others_are_told() {
+    let vendor = Profile::Slack.defaults();
+    let fake = try_fake(&["--profile", "slack"]).unwrap().settings;
+    assert_eq!((&*fake.limits, fake.window, fake.page_size), (&[vendor.limit][..], vendor.window, vendor.page_size));
+    let told = ["--profile", "slack", "--limit", "1/s", "--window", "fixed", "--page-size", "7"];
+    let fake = try_fake(&told).unwrap().settings;
+    assert_eq!((fake.limits.len(), fake.window, fake.page_size), (1, Window::Fixed, 7));
+    assert_ne!(fake.limits[0], vendor.limit);
+    let fake = try_fake(&[]).unwrap().settings;
+    assert_eq!((fake.limits.len(), fake.window, fake.page_size), (0, Window::Bucket, 50));
 }
 
 #[test]

@@ -13,36 +13,24 @@ use http_body_util::BodyExt;
 use sopan_core::queue::ClientId;
 use sopan_engine::body::Source;
 use sopan_engine::exchange::{self, Answer, Inbound, Sink};
-use sopan_engine::{Error, SetupError, Surroundings, Upstream};
+use sopan_engine::{Error, Surroundings, Upstream};
 use tempfile::SpooledTempFile;
 use tokio::{runtime, task};
 
+use super::Failure;
 use crate::config;
 use crate::log::{Counted, Printable};
-
-/// Why there is no body.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The upstream cannot be set up.
-    Setup(SetupError),
-    /// It may succeed later.
-    Transient(String),
-    /// Something must be mended first.
-    Permanent(String),
-    /// SIGINT came.
-    Interrupted,
-}
 
 /// Gets the URL.
 ///
 /// # Errors
 /// Nothing was written to standard output then, unless that is what failed.
-pub(crate) fn run(settings: config::Fetch) -> Result<(), Failure> {
+pub(crate) fn run(settings: config::Single) -> Result<(), Failure> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::Transient(format!("no runtime: {e}")))?;
     let result = runtime.block_on(async {
         tokio::select! {
-            () = interrupted() => Err(Failure::Interrupted),
+            () = interrupted() => Err(Failure::Interrupted(None)),
             result = fetch(settings) => result,
         }
     });
@@ -51,15 +39,15 @@ pub(crate) fn run(settings: config::Fetch) -> Result<(), Failure> {
     result
 }
 
-async fn interrupted() {
+pub(super) async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         // Without a handler the signal ends the program by itself.
         std::future::pending().await
     }
 }
 
-async fn fetch(settings: config::Fetch) -> Result<(), Failure> {
-    let config::Fetch { upstream, path, headers, shown, body_bytes_max, log: _ } = settings;
+async fn fetch(settings: config::Single) -> Result<(), Failure> {
+    let config::Single { upstream, path, headers, shown, body_bytes_max, log: _ } = settings;
     let (upstream, background) = Upstream::start(upstream, Surroundings::default()).map_err(Failure::Setup)?;
     task::spawn(background);
     let mut spool = Spool { file: SpooledTempFile::new(IN_MEMORY_MAX), bytes: 0, bytes_max: body_bytes_max };

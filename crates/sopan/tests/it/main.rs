@@ -11,6 +11,7 @@ mod docs;
 mod explain;
 mod fake;
 mod fetch;
+mod fetch_examples;
 mod links;
 mod man;
 mod packages;

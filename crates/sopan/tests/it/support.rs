@@ -1,5 +1,6 @@
 //! Runs the program, and speaks HTTP to it as plainly as can be.
 
+pub(crate) mod collected;
 pub(crate) mod redis;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -121,6 +122,18 @@ impl Fake {
         get(self.address, path)
     }
 
+    pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
+        let (address, length) = (self.address, body.len());
+        let close = "Connection: close";
+        tell(address, &format!("POST {path} HTTP/1.1\r\nHost: {address}\r\n{close}\r\nContent-Length: {length}\r\n\r\n{body}"))
+    }
+
+    /// What was asked for, in order of arrival.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let log: serde_json::Value = serde_json::from_str(&self.get("/_fake/log").body).unwrap();
+        log.as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// The statuses that it answered with, in order of arrival, and when the requests arrived.
     pub(crate) fn log(&self) -> Vec<(u64, Duration)> {
         let log: serde_json::Value = serde_json::from_str(&self.get("/_fake/log").body).unwrap();
@@ -154,9 +167,14 @@ impl Answer {
 }
 
 pub(crate) fn get(address: SocketAddr, path: &str) -> Answer {
+    tell(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"))
+}
+
+/// Sends it as it is, to who closes after the answer.
+fn tell(address: SocketAddr, request: &str) -> Answer {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    socket.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();

@@ -1,5 +1,6 @@
 //! What takes a time that matters; these run one at a time.
 
+mod killed;
 mod library;
 
 use std::time::Duration;

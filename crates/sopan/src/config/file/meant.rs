@@ -4,7 +4,7 @@
 //! near another one is for [`super::nearest`].
 
 use super::super::layer::{Layer, Origin};
-use super::super::setting::Section;
+use super::super::setting::{Section, Setting};
 use super::super::table;
 use super::nearest::{has_same_parts, nearest, plain};
 use super::{OWN, UPSTREAMS};
@@ -73,7 +73,10 @@ const OF_CLIENTS: [&str; 16] = [
 fn called(word: &str, known: &[&'static str]) -> Option<&'static str> {
     let synonyms = || SYNONYMS.iter().filter(|(other, _)| *other == word).map(|(_, key)| *key);
     let here = synonyms().find(|key| known.contains(key));
-    let in_file = || table::settings().filter(|setting| setting.in_file);
+    let in_file = || {
+        let is_near = |setting: &&Setting| setting.section != Section::Job || known.contains(&setting.key);
+        table::settings().filter(|setting| setting.in_file).filter(is_near)
+    };
     let flags = || in_file().filter(|setting| setting.flag.is_some_and(|flag| plain(flag) == word));
     let flag = || flags().map(|setting| setting.key).max_by_key(|key| known.contains(key));
     let turned = || in_file().map(|setting| setting.key).find(|key| has_same_parts(word, key));
@@ -119,7 +122,8 @@ pub(super) fn meant(part: &Part<'_>, typed: &str, known: &[&'static str]) -> (Op
     if let Some(near) = nearest(&word, known).or(begun) {
         return (Some(near), format!("did you mean `{near}`?"));
     }
-    let others: Vec<_> = table::settings().filter(|setting| setting.in_file).map(|setting| setting.key).collect();
+    let others = table::settings().filter(|setting| setting.in_file && setting.section != Section::Job);
+    let others: Vec<_> = others.map(|setting| setting.key).collect();
     match nearest(&word, &others).and_then(|near| Some((near, misplaced(part, near)?))) {
         Some((near, place)) => (None, format!("did you mean `{near}`, which belongs {place}?")),
         None => (None, format!("here may be {}", known.join(", "))),

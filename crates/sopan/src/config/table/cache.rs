@@ -132,6 +132,7 @@ pub(super) const GROUP: Group = Group {
         },
         Setting {
             key: "cache_dir",
+            fetch: true,
             flag: Some("cache-dir"),
             kind: Kind::Directory,
             help: "Where answers are stored too, so that they outlive the program, and large ones find room\n\n\

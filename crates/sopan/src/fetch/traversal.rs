@@ -1,0 +1,353 @@
+//! What becomes of one collection, from its first page to its output?
+//!
+//! One straight line: what is kept of a run before is opened; page after page comes, is put on file and with it where the
+//! traversal stands, and only then is the next one asked for; after the last one the output is made. Whatever ends it in between,
+//! the next run goes on there. To standard output nothing is kept, and pages go out as they come.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use sopan_core::pages::raw;
+use sopan_core::pages::{Paging, Pointer};
+use sopan_engine::pages::{Page, PageError, PagesSettings, Resume, SelectError, Url, WalkError};
+use sopan_engine::{ApiClient, Error};
+use tokio::sync::watch;
+use tokio::task;
+
+use super::Failure;
+use super::kept::{Kept, KeptError, Place};
+use super::sinks::{Done, Progress, Sink, SinkError};
+use super::stand::{JobDigest, Stand, Way};
+use super::tally::{Counts, Tally};
+use super::telling::Teller;
+use crate::config;
+use crate::log::Counted;
+
+/// Whether nothing more is wanted.
+#[derive(Debug, Clone)]
+pub(super) struct Stop(pub(super) watch::Receiver<bool>);
+
+impl Stop {
+    /// Waits until it is so.
+    async fn asked(&self) {
+        if self.0.clone().wait_for(|stop| *stop).await.is_err() {
+            // Nobody can ask for it any more.
+            std::future::pending().await
+        }
+    }
+}
+
+/// A job, and all that it takes.
+pub(super) struct Context<'a> {
+    pub(super) job: &'a config::Job,
+    pub(super) settings: &'a config::Jobs,
+    pub(super) api: ApiClient,
+    pub(super) tally: Arc<Tally>,
+    pub(super) teller: &'a Teller,
+    pub(super) stop: Stop,
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub(super) struct Summary {
+    pub(super) pages: u64,
+    pub(super) records: u64,
+    pub(super) rejects: Rejects,
+    /// None for standard output.
+    pub(super) out: Option<PathBuf>,
+    pub(super) bytes: u64,
+    pub(super) counts: Counts,
+    pub(super) took: Duration,
+}
+
+/// Records that were set aside.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rejects {
+    pub(super) count: u64,
+    pub(super) file: Option<PathBuf>,
+}
+
+/// Where pages go.
+enum Output {
+    File { kept: Box<Kept>, sink: Sink },
+    Standard,
+}
+
+/// A page as it is written.
+#[derive(Default)]
+struct Written {
+    lines: Vec<u8>,
+    rejects: Vec<u8>,
+}
+
+impl Context<'_> {
+    /// Gets it.
+    ///
+    /// # Errors
+    /// What was kept of it is there still, and the next run goes on there.
+    pub(super) async fn traverse(&self) -> Result<Summary, Failure> {
+        let (begun, before) = (self.teller.now(), self.tally.counts());
+        let (mut output, stand) = self.open()?;
+        let resumed = stand.is_some();
+        let mut stand = stand.unwrap_or_default();
+        if !resumed || stand.next.is_some() {
+            self.pages(&mut output, &mut stand, resumed)
+                .await
+                .map_err(|failure| self.with_what_is_kept(failure, &output, &stand))?;
+        }
+        let done = match output {
+            Output::File { kept, sink } => Some(self.make(*kept, sink).await?),
+            Output::Standard => None,
+        };
+        Ok(Summary {
+            pages: stand.page,
+            records: stand.records,
+            rejects: Rejects { count: stand.rejects, file: done.as_ref().and_then(|done| done.rejects.clone()) },
+            bytes: done.as_ref().map_or(0, |done| done.bytes),
+            out: done.map(|done| done.out),
+            counts: self.tally.counts().since(&before),
+            took: self.teller.now().since(begun),
+        })
+    }
+
+    /// What is kept of a run before, and where that stands.
+    fn open(&self) -> Result<(Output, Option<Stand>), Failure> {
+        let Some((out, sink)) = &self.job.out else { return Ok((Output::Standard, None)) };
+        let place = Place { out: out.clone(), job: JobDigest(self.job.said.clone()) };
+        let (kept, stand) = Kept::open(&place, self.settings.restart).map_err(unusable)?;
+        Ok((Output::File { kept: Box::new(kept), sink: sink.clone() }, stand))
+    }
+
+    /// Gets page after page.
+    async fn pages(&self, output: &mut Output, stand: &mut Stand, resumed: bool) -> Result<(), Failure> {
+        let settings = self.page_settings(output, stand, resumed)?;
+        if resumed {
+            self.teller
+                .note(self, &format!("going on after page {}, with {}", stand.page, Counted(stand.records, "record")));
+        }
+        let mut pages = self.api.pages(&self.job.path, settings);
+        let mut written = Written::default();
+        loop {
+            let page = tokio::select! {
+                biased;
+                () = self.stop.asked() => return Err(Failure::Interrupted(None)),
+                page = pages.next() => page,
+            };
+            let Some(page) = page else { return Ok(()) };
+            let (page, astray) = match page {
+                Ok(page) => (page, None),
+                Err(PageError::Astray { why, page }) => (*page, Some(why)),
+                Err(error) => return Err(failure_of(error)),
+            };
+            let is_last = self.job.pages_max.is_some_and(|max| page.number >= max);
+            let astray = astray.filter(|_| !is_last);
+            // To go on there, the page that leads nowhere has to be looked at again.
+            if let Some(why) = astray.as_ref().filter(|_| matches!(output, Output::File { .. })) {
+                return Err(leads_nowhere(why, page.number));
+            }
+            self.take(&page, is_last, stand, &mut written)?;
+            if !write(output, &mut written, stand).await? {
+                return Ok(());
+            }
+            match astray {
+                Some(why) => return Err(leads_nowhere(&why, page.number)),
+                None if stand.next.is_none() => return Ok(()),
+                None => {}
+            }
+        }
+    }
+
+    fn page_settings(&self, output: &Output, stand: &Stand, resumed: bool) -> Result<PagesSettings, Failure> {
+        let job = self.job;
+        let broken = |what: &str| {
+            Failure::Permanent(format!(
+                "the state beside the output holds {what} that cannot be read; begin anew with --restart"
+            ))
+        };
+        let way = stand.paging.clone().unwrap_or_default();
+        let select =
+            way.records.as_ref().map(|text| text.parse().map_err(|_| broken("a place of records"))).transpose()?;
+        let paging =
+            way.next.as_ref().map(|next| Paging::said(next, way.param.as_deref()).map_err(|_| broken("a paging")));
+        let more =
+            way.more.as_ref().map(|text| text.parse::<Pointer>().map_err(|_| broken("a pointer"))).transpose()?;
+        let resume = match (&stand.next, output) {
+            (Some(next), Output::File { kept, .. }) if resumed => Some(Resume {
+                page: stand.page + 1,
+                next: Some(Url::parse(next).map_err(|_| broken("a URL"))?),
+                size: stand.size,
+                asked: kept.asked().map_err(unusable)?,
+            }),
+            _ => None,
+        };
+        Ok(PagesSettings {
+            paging: job.paging.clone().or(paging.transpose()?),
+            more: job.more.clone().or(more),
+            hosts: job.link_hosts.clone(),
+            short_ends: job.short_page_ends,
+            select: job.select.clone().or(select),
+            concurrency: Some(job.concurrency),
+            pages_max: job.pages_max,
+            resume,
+        })
+    }
+
+    /// Makes lines of the records of a page, and tells where it stands then.
+    fn take(&self, page: &Page, is_last: bool, stand: &mut Stand, written: &mut Written) -> Result<(), Failure> {
+        written.lines.clear();
+        written.rejects.clear();
+        self.found(page, stand);
+        let room = self.job.records_max.map_or(u64::MAX, |max| max.saturating_sub(stand.records));
+        let mut taken = 0;
+        for record in page.records().take(usize::try_from(room).unwrap_or(usize::MAX)) {
+            // It was read as JSON, which is text.
+            raw::write_compact(&String::from_utf8_lossy(record), &mut written.lines);
+            written.lines.push(b'\n');
+            taken += 1;
+        }
+        stand.page = page.number;
+        stand.records += taken;
+        let is_full = self.job.records_max.is_some_and(|max| stand.records >= max);
+        stand.next = page.next.as_ref().filter(|_| !is_last && !is_full).map(Url::to_string);
+        stand.size = page.size;
+        stand.asked = page.digest;
+        stand.total = page.total.records.or(stand.total);
+        Ok(())
+    }
+
+    /// How pages follow each other, where a page told that: kept, and told, since it may be a wrong guess.
+    fn found(&self, page: &Page, stand: &mut Stand) {
+        if page.found.is_none() && page.select.is_none() {
+            return;
+        }
+        let way = stand.paging.get_or_insert_default();
+        let mut told = Vec::new();
+        if let Some(select) = &page.select {
+            let text = select.said();
+            told.push(format!("records are at {select} (--records '{text}')"));
+            way.records = Some(text);
+        }
+        if let Some(found) = &page.found {
+            way.next = Some(found.paging.to_string());
+            way.param = found.paging.param().map(str::to_owned);
+            way.more = found.more.as_ref().map(Pointer::to_string);
+            let param = way.param.as_ref().map_or_else(String::new, |param| format!(" --next-param '{param}'"));
+            let more = way.more.as_ref().map_or_else(String::new, |more| format!(" --more '{more}'"));
+            told.push(format!("{} (--next '{}'{param}{more})", found.by, found.paging));
+        }
+        self.teller.note(self, &format!("page {} tells: {}", page.number, told.join("; ")));
+    }
+
+    /// Makes the output.
+    async fn make(&self, kept: Kept, sink: Sink) -> Result<Done, Failure> {
+        let progress = Arc::new(Progress::default());
+        let of_maker = Arc::clone(&progress);
+        let mut making = task::spawn_blocking(move || kept.finish(&sink, &of_maker));
+        let done = tokio::select! {
+            () = self.stop.asked() => {
+                progress.stop.store(true, Relaxed);
+                making.await
+            }
+            done = &mut making => done,
+        };
+        let all_there = "all pages are kept, and the next run makes the output without a request";
+        match done {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(SinkError::Interrupted)) => Err(Failure::Interrupted(Some(format!("interrupted; {all_there}")))),
+            Ok(Err(error @ SinkError::Record { .. })) => Err(Failure::Data(format!("{error}; {all_there}"))),
+            Ok(Err(error @ SinkError::Io { .. })) => Err(Failure::Permanent(format!("{error}; {all_there}"))),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
+    /// The failure, and from where on the next run goes on.
+    fn with_what_is_kept(&self, failure: Failure, output: &Output, stand: &Stand) -> Failure {
+        let is_kept = matches!(output, Output::File { .. }) && stand.page > 0;
+        let kept = if is_kept {
+            format!(
+                "; {} of {} are kept, and the next run goes on there",
+                Counted(stand.records, "record"),
+                Counted(stand.page, "page")
+            )
+        } else {
+            String::new()
+        };
+        match failure {
+            Failure::Data(message) => Failure::Data(message + &kept),
+            Failure::Transient(message) => Failure::Transient(message + &kept),
+            Failure::Permanent(message) => Failure::Permanent(message + &kept),
+            Failure::Interrupted(None) if is_kept => Failure::Interrupted(Some(format!("interrupted{kept}"))),
+            other => other,
+        }
+    }
+}
+
+/// Puts a page where it goes. Answers with whether more is wanted: a reader of standard output may have had enough.
+async fn write(output: &mut Output, written: &mut Written, stand: &Stand) -> Result<bool, Failure> {
+    match output {
+        Output::File { kept, .. } => {
+            let kept = kept.page(&written.lines, &written.rejects, stand);
+            kept.map_err(|error| Failure::Permanent(format!("page {} cannot be kept: {error}", stand.page)))?;
+            Ok(true)
+        }
+        Output::Standard => {
+            let lines = std::mem::take(&mut written.lines);
+            // Not on this thread, which listens for SIGINT.
+            let poured = task::spawn_blocking(move || {
+                let mut out = io::stdout().lock();
+                let poured = out.write_all(&lines).and_then(|()| out.flush());
+                poured.map(|()| lines)
+            });
+            match poured.await.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
+                Ok(lines) => {
+                    written.lines = lines;
+                    Ok(true)
+                }
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+                Err(error) => Err(Failure::Permanent(format!("standard output cannot be written to: {error}"))),
+            }
+        }
+    }
+}
+
+fn unusable(error: KeptError) -> Failure {
+    match error {
+        // It passes.
+        KeptError::Taken(_) => Failure::Transient(error.to_string()),
+        KeptError::OtherJob { .. } => Failure::Settings(error.to_string()),
+        KeptError::Broken { .. } | KeptError::Io { .. } => Failure::Permanent(error.to_string()),
+    }
+}
+
+/// A page that came and leads nowhere.
+fn leads_nowhere(why: &WalkError, page: u64) -> Failure {
+    match why {
+        WalkError::Circle { .. } => {
+            Failure::Permanent(format!("{why}; if it is the last, say so with --pages-max {page}"))
+        }
+        WalkError::OffSite { .. } => Failure::Permanent(why.to_string()),
+        WalkError::Senseless { .. } | WalkError::Nowhere { .. } | WalkError::NoUrl { .. } => {
+            Failure::Data(why.to_string())
+        }
+    }
+}
+
+fn failure_of(error: PageError) -> Failure {
+    let message = match &error {
+        PageError::Unreadable { why: SelectError::Missing(..) | SelectError::NotList(..), .. }
+        | PageError::NoRecords { .. } => {
+            format!("{error} (--records)")
+        }
+        _ => error.to_string(),
+    };
+    match error {
+        PageError::Failed { error: Error::Transient { .. }, .. } => Failure::Transient(message),
+        PageError::Failed { error: Error::Permanent { .. }, .. } | PageError::Outside { .. } => {
+            Failure::Permanent(message)
+        }
+        PageError::Unreadable { .. } | PageError::NoRecords { .. } | PageError::Astray { .. } => Failure::Data(message),
+    }
+}

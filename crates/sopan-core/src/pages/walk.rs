@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use url::Url;
 
 use super::raw::{self, Pointer};
+use super::total::Total;
 use super::{link, select};
 use crate::headers::Parameter;
 
@@ -44,12 +45,12 @@ pub enum Paging {
         /// The parameter's name.
         param: String,
     },
-    /// This parameter counts pages; an empty page is the end.
+    /// This parameter counts pages; an empty page is the end, or the last one that a page tells of.
     Number {
         /// Its name.
         param: String,
     },
-    /// This parameter counts the records before a page; an empty page is the end.
+    /// This parameter counts the records before a page; an empty page is the end, or the last record that a page tells of.
     Offset {
         /// Its name.
         param: String,
@@ -159,6 +160,8 @@ pub struct Walk {
     asked: HashSet<u64>,
     /// Records of the first page.
     size: u64,
+    /// How many there are, by the first page that came here, and where that ends by that one.
+    total: Option<Total>,
     is_over: bool,
 }
 
@@ -166,7 +169,7 @@ impl Walk {
     /// The traversal that begins at `first`, an http or https URL.
     pub fn new(first: Url, rules: Rules) -> Self {
         let asked = HashSet::from([digest(first.as_str())]);
-        Self { rules, url: first.clone(), first, page: 1, asked, size: 0, is_over: false }
+        Self { rules, url: first.clone(), first, page: 1, asked, size: 0, total: None, is_over: false }
     }
 
     /// What is to be asked for, and the how many-th page that is, from 1; none when all was.
@@ -225,6 +228,7 @@ impl Walk {
         if self.page == 1 {
             self.size = count;
         }
+        self.learn_total(reply);
         let next = match self.more(reply)? {
             Some(false) => None,
             more => self.next(reply, more.is_some())?,
@@ -293,15 +297,41 @@ impl Walk {
     /// Whether a counted page is followed by another.
     fn goes_on(&self, reply: &Reply<'_>) -> bool {
         let count = reply.records.len() as u64;
-        count > 0 && !(self.rules.short_ends && count < self.size)
+        count > 0 && !(self.rules.short_ends && count < self.size) && !self.is_last(reply)
     }
 
-    /// The present page's URL with that much added to what a parameter counts. Pages that are not counted from the start are
-    /// counted from 1.
+    /// Whether that many there are.
+    fn is_last(&self, reply: &Reply<'_>) -> bool {
+        let Some(total) = self.total else { return false };
+        match &self.rules.paging {
+            Paging::Number { param } => total.pages.is_some_and(|pages| self.value(param) >= pages),
+            Paging::Offset { param } => {
+                let so_far = self.value(param).saturating_add(reply.records.len() as u64);
+                total.records.is_some_and(|all| so_far >= all)
+            }
+            _ => false,
+        }
+    }
+
+    /// How many there are, where that ends it: what the first page says, unless the one that would be the last knows of more.
+    fn learn_total(&mut self, reply: &Reply<'_>) {
+        let (Paging::Number { .. } | Paging::Offset { .. }) = &self.rules.paging else { return };
+        if self.total.is_none() || self.is_last(reply) {
+            let size = usize::try_from(self.size).unwrap_or(usize::MAX);
+            self.total = Some(Total::of(&self.url, reply.headers, reply.body, size, &self.rules.paging));
+        }
+    }
+
+    /// The present page's URL with that much added to what a parameter counts.
     fn counted(&self, param: &str, by: u64) -> Url {
+        with_parameter(&self.url, param, &self.value(param).saturating_add(by).to_string())
+    }
+
+    /// What a parameter counts on the present page. Pages that are not counted from the start are counted from 1.
+    fn value(&self, param: &str) -> u64 {
         let start = u64::from(matches!(self.rules.paging, Paging::Number { .. }));
         let now = self.url.query_pairs().find(|(name, _)| name == param).and_then(|(_, value)| value.parse().ok());
-        with_parameter(&self.url, param, &now.unwrap_or(start).saturating_add(by).to_string())
+        now.unwrap_or(start)
     }
 
     fn stands<'a>(&self, at: &Pointer, reply: &Reply<'a>) -> Option<&'a RawValue> {
@@ -529,6 +559,30 @@ mod tests {
         check(Rules { short_ends: true, ..numbered }, &pages[..2], &[first, second]);
         let offset = rules(Paging::Offset { param: "$skip".to_owned() });
         check(offset, &pages, &[first, "/items?per_page=2&%24skip=2", "/items?per_page=2&%24skip=3"]);
+    }
+
+    /// Some APIs answer 404 to a page beyond the last one.
+    #[test]
+    fn nothing_is_asked_for_beyond_what_a_page_says_that_there_is() {
+        let numbered = || rules(Paging::Number { param: "page".to_owned() });
+        let [first, second, third] = ["/items?per_page=2", "/items?per_page=2&page=2", "/items?per_page=2&page=3"];
+        let of = |total: u8| format!(r#"{{"data":[1,2],"total":{total}}}"#);
+        let pages = |totals: &[u8]| totals.iter().map(|total| of(*total)).collect::<Vec<_>>();
+        for (totals, expected) in [
+            (&[4, 4][..], &[first, second][..]),
+            (&[2], &[first]),
+            // It has grown meanwhile.
+            (&[4, 6, 6], &[first, second, third]),
+            // It was less all along, which nobody reads but where it would end.
+            (&[6, 4, 4], &[first, second, third]),
+        ] {
+            let pages = pages(totals);
+            let pages: Vec<_> = pages.iter().map(|page| ("", page.as_str())).collect();
+            check(numbered(), &pages, expected);
+        }
+        let pages = pages(&[3, 4]);
+        let offset = rules(Paging::Offset { param: "skip".to_owned() });
+        check(offset, &[("", &pages[1]), ("", &pages[1])], &[first, "/items?per_page=2&skip=2"]);
     }
 
     /// pg-1 of the cases.

@@ -261,3 +261,28 @@ fn a_lane_without_limits_lets_go_whatever_becomes_of_the_ledger_and_tells_of_hol
     let name = world.come(2_000);
     world.told(&[Refused(name, Refusal::CutOff { retry_after: 1 })]);
 }
+
+#[test]
+fn a_turn_that_is_under_way_while_the_ledger_is_lost_twice_holds_its_tokens_until_it_is_settled() {
+    for is_written in [true, false] {
+        let (mut world, _) = shared(&["10/s burst 6"]);
+        let alone = Mode::Alone { share: 2 };
+        world.lane.set_contact(alone, Members::ONE, at(0));
+        world.come(0);
+        world.step(0);
+        let mut turn = world.turn(1);
+        world.lane.set_contact(Mode::Shared, Members::ONE, at(1_000));
+        world.lane.set_contact(alone, Members::ONE, at(3_000));
+        // Of the three that it may hold one is there at first, and taken.
+        world.come(3_000);
+        world.told.clear();
+        world.step(3_000);
+        world.told(&[]);
+        if is_written {
+            world.lane.written(&mut turn, at(3_010));
+        }
+        world.lane.finish(turn, at(3_010));
+        let gone = world.run(3_010, 4_000);
+        assert_eq!(gone, [(2, if is_written { 3_200 } else { 3_010 })]);
+    }
+}

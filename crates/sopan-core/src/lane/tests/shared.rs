@@ -286,3 +286,34 @@ fn a_turn_that_is_under_way_while_the_ledger_is_lost_twice_holds_its_tokens_unti
         assert_eq!(gone, [(2, if is_written { 3_200 } else { 3_010 })]);
     }
 }
+
+#[test]
+fn what_is_given_back_at_the_end_is_given_back_once() {
+    let (mut world, mut ledger) = shared(&["10 per 1h"]);
+    (0..2).for_each(|_| _ = world.come(0));
+    world.lease(&mut ledger, 0);
+    world.write(1, 0);
+    let turn = world.turn(2);
+    world.lane.finish(turn, at(10));
+    world.step(51);
+    let next = world.step(51).map_or(0, ms);
+    let under_way = world.lane.ask(at(next)).unwrap();
+    assert_eq!(under_way.returned.len(), 1);
+    // It ends before that is answered.
+    let last = world.lane.take_back(at(next + 1)).unwrap();
+    assert!(last.returned.is_empty(), "{:?} is told already", last.returned);
+    let fills = [under_way, last].map(|ask| ledger.ask("me", &ask, stamp(next + 1)).fills);
+    assert!(fills.iter().all(|fills| (fills[0].tokens - 9.0).abs() < f64::EPSILON), "{fills:?}");
+}
+
+#[test]
+fn what_was_leased_and_never_heard_of_is_given_back_at_the_end() {
+    let (mut world, mut ledger) = shared(&["10 per 1h"]);
+    (0..3).for_each(|_| _ = world.come(0));
+    let under_way = world.lane.ask(at(0)).unwrap();
+    assert_eq!(under_way.want, 3);
+    let last = world.lane.take_back(at(1)).expect("the ledger may have heard the one before");
+    assert_eq!(ledger.ask("me", &under_way, stamp(1)).due.len(), 3);
+    let fills = ledger.ask("me", &last, stamp(1)).fills;
+    assert!((fills[0].tokens - 10.0).abs() < f64::EPSILON, "{fills:?}");
+}

@@ -201,7 +201,7 @@ impl History {
             HoldNews::Held { remaining: Duration::from_micros(1 + self.dice.roll(3 * SECOND)), by }
         };
         let (members, terms) = (self.members(), self.terms());
-        let days = terms.days(Some(Stamp(self.now)));
+        let days = terms.days((!self.dice.one_in(10)).then_some(Stamp(self.now)));
         let tell = TellHold { news, terms: terms.into(), days, members };
         let held = self.ledger.tell(&tell, Stamp(self.now));
         let mut args = tell.args();

@@ -317,3 +317,19 @@ fn what_was_leased_and_never_heard_of_is_given_back_at_the_end() {
     let fills = ledger.ask("me", &last, stamp(1)).fills;
     assert!((fills[0].tokens - 10.0).abs() < f64::EPSILON, "{fills:?}");
 }
+
+#[test]
+fn what_was_spent_of_a_day_alone_is_told_when_the_day_there_is_known() {
+    let mut world = world(&["5 per day at 00:00 UTC"]);
+    let mut ledger = Ledger::default();
+    world.lane.share(TIMEOUT, at(0));
+    world.lane.set_contact(Mode::Alone { share: 1 }, Members::ONE, at(500));
+    world.lane.set_calendar(at(500), SystemTime::UNIX_EPOCH + Duration::from_micros(EPOCH));
+    (0..3).for_each(|_| _ = world.come_as(1, 500, None));
+    assert_eq!(world.run(500, 600).len(), 3);
+    // The ledger is heard of for the first time.
+    world.lane.set_contact(Mode::Shared, Members::ONE, at(1_000));
+    (0..7).for_each(|_| _ = world.come_as(1, 1_000, None));
+    let gone = world.run_with(&mut ledger, 1_000, 5_000);
+    assert_eq!(gone.len(), 2, "{gone:?}");
+}

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::part::Part;
 use super::server::{Lead, Put, Target, Untrue};
 use super::value::Written;
-use super::{Commons, Name, Slot, Tag, count};
+use super::{Commons, Name, Slot, count};
 use crate::budget::Held;
 use crate::store::entry::Body;
 use crate::store::{Key, Variant};
@@ -39,7 +39,7 @@ pub(super) enum Work {
     /// The others are to be told.
     MakeUntrue { part: Arc<Part>, scope: Untrue },
     /// It leads no more.
-    LetGo { tag: Tag, lead: Lead },
+    LetGo { of: Target, lead: Lead },
 }
 
 impl Commons {
@@ -76,8 +76,8 @@ impl Commons {
             Work::Remove { part, key, slots } => {
                 self.ask(self.server.remove(target(&part, &key), &slots)).await;
             }
-            Work::LetGo { tag, lead } => {
-                self.ask(self.server.let_go(tag, lead)).await;
+            Work::LetGo { of, lead } => {
+                self.ask(self.server.let_go(of.tag, lead)).await;
             }
             Work::MakeUntrue { part, scope } => self.make_untrue_later(part.tag, scope),
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sopan_core::policy::CachePolicy;
 use sopan_engine::{CacheSettings, DiskSettings, Purge, Settings};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{Stage, caching};
 use crate::support::commons::{Commons, Link, Way};
@@ -601,4 +601,16 @@ async fn it_is_logged_at_most_every_ten_seconds_that_nothing_is_in_common() {
     fleet.links[0].set(Way::Cut);
     sleep(s(30)).await;
     assert_eq!(told(), 7);
+}
+
+/// A client that hangs up while it is asked who leads leaves nobody waiting for it.
+#[tokio::test(start_paused = true)]
+async fn who_leaves_before_it_knows_that_it_leads_does_not_lead() {
+    let fleet = Fleet::new(2).await;
+    fleet.links[0].set(Way::Late(ms(50)));
+    leave_after(ms(20), fleet.stages[0].ask("GET /a")).await;
+    sleep(ms(100)).await;
+    fleet.stages[1].will_answer("200 | max-age=60");
+    let got = timeout(s(1), fleet.stages[1].ask("GET /a")).await;
+    assert_eq!(got.expect("it waits for nobody").status(), 200);
 }

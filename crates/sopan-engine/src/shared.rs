@@ -20,7 +20,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 pub use sopan_core::share::OnStoreFailure;
-use sopan_core::share::{Ask, Contact, GRACE, Members, TIMEOUT, TellHold};
+use sopan_core::share::{Ask, Contact, GRACE, GRACE_MIN, Members, TIMEOUT, TellHold};
 use sopan_core::time::{Instant, nanos};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -52,7 +52,7 @@ pub struct GoingAlone {
     /// How many instances there are at most: by what an instance divides the limits that it keeps to alone. None, the default,
     /// means the number that was there last, and at first one.
     pub instances: Option<u32>,
-    /// How long an instance that is not heard of keeps its share, and one that hears of nobody keeps to it; default 10 s.
+    /// How long an instance that is not heard of keeps its share, and one that hears of nobody keeps to it; default 10 s, at least [`GRACE_MIN`].
     pub grace: Duration,
     /// What it does after that; default `Share`.
     pub on_store_failure: OnStoreFailure,
@@ -138,7 +138,9 @@ impl Shared {
         let connection = Redis::new(redis.clone(), clock)?;
         let mut instance = format!("{:032x}", jitter.number());
         instance.truncate(INSTANCE_DIGITS);
-        let ledgers = RedisLedgers::new(connection, prefix.clone(), instance, going_alone.grace);
+        // As long as each reckons for itself.
+        let grace = going_alone.grace.max(GRACE_MIN);
+        let ledgers = RedisLedgers::new(connection, prefix.clone(), instance, grace);
         let (kind, url) = (redis.url.kind(), redis.url.to_string());
         let mut shared = Self::new(Arc::new(ledgers), *going_alone, clock, observer);
         (shared.kind, shared.url, shared.timeout) = (kind, url, redis.timeout);

@@ -43,7 +43,7 @@ struct Lane {
     /// Where its part of a Cluster does not answer.
     contact: Option<Contact>,
     told: (Mode, Members),
-    /// A pause of its own that the store has not been told of.
+    /// A pause of its own that the store has not been told of, as it stood then.
     untold: Option<(TellHold, Instant)>,
 }
 
@@ -61,7 +61,7 @@ enum Done {
     Asked { lane: usize, answer: Result<Leased, Fault>, at: Instant },
     Beaten { sent: Instant, answer: Result<Members, Fault>, at: Instant },
     Probed { lane: usize, answer: Result<(), Fault>, at: Instant },
-    Told { lane: usize, told: TellHold, answer: Result<(), Fault>, at: Instant },
+    Told { lane: usize, told: TellHold, since: Instant, answer: Result<(), Fault>, at: Instant },
 }
 
 impl Steward {
@@ -85,6 +85,8 @@ impl Steward {
     pub(super) async fn run(mut self) {
         let clock = self.shared.clock;
         while !self.shared.is_leaving() {
+            // Before lanes are seated: one that has joined in between has none here yet, and what it wants waits.
+            self.shared.take_errands(&mut self.errands);
             self.seat();
             let now = clock.now();
             let next = self.time(now);
@@ -154,7 +156,6 @@ impl Steward {
 
     /// Asks for all lanes that want something.
     fn errands(&mut self) {
-        self.shared.take_errands(&mut self.errands);
         for (lane, Errand { tell, ask }) in std::mem::take(&mut self.errands) {
             if let Some(tell) = tell {
                 self.tell_all(lane, tell);
@@ -171,14 +172,15 @@ impl Steward {
 
     /// Lets everybody know of a lane's pause, at once or when it can be.
     fn tell_all(&mut self, lane: usize, told: TellHold) {
+        let since = self.shared.clock.now();
         if self.mode_of(lane) != Mode::Shared {
-            self.lanes[lane].untold = Some((told, self.shared.clock.now()));
+            self.lanes[lane].untold = Some((told, since));
             return;
         }
         let (shared, seated) = (Arc::clone(&self.shared), Arc::clone(&self.lanes[lane].seated));
         self.trips.spawn(async move {
             let (answer, at) = shared.trip(Trip::Hold, shared.ledgers.hold(&seated.tag, &told)).await;
-            Done::Told { lane, told, answer, at }
+            Done::Told { lane, told, since, answer, at }
         });
     }
 
@@ -200,9 +202,12 @@ impl Steward {
             Done::Probed { lane, answer: Ok(()), at } => self.mended(lane, at),
             Done::Probed { lane, answer: Err(fault), at } => self.lost(Some(lane), &fault, at),
             Done::Told { answer: Ok(()), .. } => {}
-            Done::Told { lane, told, answer: Err(fault), at } => {
+            Done::Told { lane, told, since, answer: Err(fault), at } => {
+                let untold = &mut self.lanes[lane].untold;
                 // Unless there is later news.
-                self.lanes[lane].untold.get_or_insert((told, at));
+                if untold.as_ref().is_none_or(|(_, other)| *other <= since) {
+                    *untold = Some((told, since));
+                }
                 self.lost(Some(lane), &fault, at);
             }
         }
@@ -211,7 +216,9 @@ impl Steward {
     /// The store does not answer, or a part of it that `lane` needs.
     fn lost(&mut self, lane: Option<usize>, fault: &Fault, now: Instant) {
         self.is_news = true;
-        if let Some(lane) = lane.filter(|_| self.shared.ledgers.is_in_parts() && self.contact.mode() == Mode::Shared) {
+        // A lane that is cut off already says nothing new of the rest, which may be gone too by now, and must go on to try.
+        let is_apart = |lane: &usize| self.contact.mode() == Mode::Shared || self.lanes[*lane].contact.is_some();
+        if let Some(lane) = lane.filter(|lane| self.shared.ledgers.is_in_parts() && is_apart(lane)) {
             let seated = Arc::clone(&self.lanes[lane].seated);
             let contact = self.lanes[lane].contact.get_or_insert_with(|| {
                 let upstream = &*seated.upstream;

@@ -121,6 +121,10 @@ const PENDING_MAX: u64 = 16 << 20;
 const UNTOLD_MAX: usize = 1024;
 /// Paths that are remembered to have been purged, of each upstream; beyond that it is all.
 const BELOW_MAX: usize = 64;
+/// So much is done at the server at the same time: what concerns one target in its order, other targets meanwhile.
+const STRANDS: usize = 32;
+/// So much may wait to be done in each; a server that is further behind is left alone until it has been caught up with.
+const STRAND_MAX: usize = 256;
 /// A value is from the future if it was received later than this much from now: how old it is nobody knows.
 const AHEAD_MAX: u64 = 1_000_000;
 
@@ -143,8 +147,8 @@ pub(super) struct Commons {
     waiting: Arc<Waiting>,
     last_token: AtomicU64,
     pending: Arc<ByteBudget>,
-    work: mpsc::UnboundedSender<Work>,
-    to_do: Mutex<Option<mpsc::UnboundedReceiver<Work>>>,
+    strands: Vec<mpsc::Sender<Work>>,
+    to_do: Mutex<Vec<mpsc::Receiver<Work>>>,
     counts: Counts,
 }
 
@@ -174,7 +178,7 @@ impl Commons {
     /// `known` is how far a process before this one had heard of what became untrue.
     pub(super) fn new(settings: CommonsSettings, known: Heard) -> Arc<Self> {
         let CommonsSettings { server, timeout, entry_bytes_max, instance, clock } = settings;
-        let (work, to_do) = mpsc::unbounded_channel();
+        let (strands, to_do) = (0..STRANDS).map(|_| mpsc::channel(STRAND_MAX)).unzip();
         Arc::new(Self {
             server,
             timeout,
@@ -190,8 +194,8 @@ impl Commons {
             waiting: Arc::default(),
             last_token: AtomicU64::new(0),
             pending: Arc::new(ByteBudget::new(PENDING_MAX)),
-            work,
-            to_do: Mutex::new(Some(to_do)),
+            strands,
+            to_do: Mutex::new(to_do),
             counts: Counts::default(),
         })
     }
@@ -366,11 +370,6 @@ impl Commons {
         if let Some(part) = self.part_of(key).filter(|_| !slots.is_empty() && self.is_in_step()) {
             self.send(Work::Remove { part, key: key.clone(), slots });
         }
-    }
-
-    fn send(&self, work: Work) {
-        // Without somebody who does it the process is about to end.
-        let _ = self.work.send(work);
     }
 
     /// When an answer was received, by the server's clock.

@@ -332,3 +332,38 @@ async fn a_part_of_the_store_that_is_gone_concerns_only_the_lanes_that_need_it()
     assert_eq!((log.warnings().len(), back.count()), (2, 2));
     drop(crowds);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_part_of_the_store_that_was_gone_before_all_of_it_is_found_again() {
+    let store = Store::of_parts(true);
+    let shared = store.instance("one", GoingAlone::default());
+    let bench = Bench::sharing(&shared, |_| Answer::json(200, "{}"), ten_a_second);
+    sleep(s(1)).await;
+    let crowd = bench.crowd(400);
+    sleep(s(2)).await;
+    store.loses_a_part();
+    sleep(s(3)).await;
+    store.fails(Some(Fault::Unreachable("connection refused".to_owned())));
+    sleep(s(5)).await;
+    store.finds_its_part();
+    store.fails(None);
+    sleep(s(3)).await;
+    let before = store.asks();
+    sleep(s(2)).await;
+    assert!(store.asks() > before, "its lane takes turns of the ledger again");
+    drop(crowd);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_pauses_that_could_not_be_told_the_later_news_is() {
+    let group = Group::new(2, GoingAlone::default()).await;
+    group.store.fails(Some(Fault::Slow(ms(100))));
+    assert!(group.benches[0].engine.hold(s(60)).is_ok());
+    sleep(ms(20)).await;
+    assert_eq!(group.benches[0].engine.release(), Ok(true));
+    sleep(ms(300)).await;
+    group.store.fails(None);
+    sleep(s(3)).await;
+    assert_eq!(group.modes(), [StoreMode::Shared; 2]);
+    assert!(group.benches.iter().all(|bench| bench.snapshot().hold.is_none()), "it was released");
+}

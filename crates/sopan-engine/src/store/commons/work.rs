@@ -1,7 +1,8 @@
 //! What is done at the server while nobody waits for it?
 //!
-//! Answers are written, and dropped, one after the other in the order in which that happened here, and who leads no more says
-//! so. What cannot be done at once is not done: that a server takes too long is known after the first, and nothing is sent to
+//! Answers for a target are written, and dropped, one after the other in the order in which that happened here, and who leads no
+//! more says so; what concerns other targets goes on beside it, so that the distance of the server bounds no rate. What cannot be
+//! done soon is not done: that a server takes too long is known after the first, or when too much waits, and nothing is sent to
 //! one that is not in step.
 
 use std::sync::Arc;
@@ -9,11 +10,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::part::Part;
 use super::server::{Lead, Put, Target, Untrue};
 use super::value::Written;
-use super::{Commons, Name, Slot, Tag, count};
+use super::{Commons, Name, Slot, count};
 use crate::budget::Held;
 use crate::store::entry::Body;
 use crate::store::{Key, Variant};
@@ -39,12 +41,43 @@ pub(super) enum Work {
     /// The others are to be told.
     MakeUntrue { part: Arc<Part>, scope: Untrue },
     /// It leads no more.
-    LetGo { tag: Tag, lead: Lead },
+    LetGo { of: Target, lead: Lead },
+}
+
+impl Work {
+    /// By what that is done one after the other: the target, so that who waits for it finds it when it is told. What is untrue of
+    /// all answers needs no place among them, since the server refuses what does not know of it.
+    fn strand(&self) -> usize {
+        let Name(name) = match self {
+            Self::Put { key, .. } | Self::Remove { key, .. } => Name::of(key),
+            Self::MakeUntrue { scope: Untrue::Target { name, .. }, .. } => *name,
+            Self::MakeUntrue { .. } => return 0,
+            Self::LetGo { of, .. } => of.name,
+        };
+        name[0].into()
+    }
 }
 
 impl Commons {
-    /// Does what there is to do, as long as somebody may have something.
-    pub(super) async fn work(self: Arc<Self>, mut to_do: mpsc::UnboundedReceiver<Work>) {
+    /// Has something done.
+    pub(super) fn send(&self, work: Work) {
+        match self.strands[work.strand() % self.strands.len()].try_send(work) {
+            Ok(()) => {}
+            Err(TrySendError::Full(work)) => {
+                match work {
+                    Work::MakeUntrue { part, scope } => self.make_untrue_later(part.tag, scope),
+                    Work::Put { .. } => count(&self.counts.skipped),
+                    Work::Remove { .. } | Work::LetGo { .. } => {}
+                }
+                self.lose("more is to be written than it takes".to_owned());
+            }
+            // Without somebody who does it the process is about to end.
+            Err(TrySendError::Closed(_)) => {}
+        }
+    }
+
+    /// Does what there is to do in one strand, as long as somebody may have something.
+    pub(super) async fn work(self: Arc<Self>, mut to_do: mpsc::Receiver<Work>) {
         while let Some(work) = to_do.recv().await {
             match work {
                 // If that cannot be, it is told later.
@@ -76,8 +109,8 @@ impl Commons {
             Work::Remove { part, key, slots } => {
                 self.ask(self.server.remove(target(&part, &key), &slots)).await;
             }
-            Work::LetGo { tag, lead } => {
-                self.ask(self.server.let_go(tag, lead)).await;
+            Work::LetGo { of, lead } => {
+                self.ask(self.server.let_go(of.tag, lead)).await;
             }
             Work::MakeUntrue { part, scope } => self.make_untrue_later(part.tag, scope),
         }

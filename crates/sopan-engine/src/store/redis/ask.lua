@@ -14,7 +14,8 @@ local function record_of(name)
 end
 
 local record = record_of(instance)
-if (valid_until > 0 and now.at > valid_until) or number <= (record and record[2] or 0) then
+local is_late = valid_until > 0 and now.at > valid_until
+if is_late or knows_no_day(days) or number <= (record and record[2] or 0) then
   return {number, 0, now.at, 0, 1000, 1, 0, 0, 0}
 end
 

@@ -60,6 +60,13 @@ local function read_terms(i)
   return pages, days, i
 end
 
+local function knows_no_day(days)
+  for _, day in pairs(days) do
+    if day.today == 0 then return true end
+  end
+  return false
+end
+
 local function shared_count(count, now)
   local rest = count % now.counted
   return max(div(count, now.counted) * now.seen + div(rest * now.seen, now.counted), 1)
@@ -330,8 +337,8 @@ local function day_give_back(page, day, due, cost)
 end
 
 local function day_take_over(page, old, day)
-  if page[3] == old[3] then
-    page[4] = old[4]
+  if page[3] == old[3] or day.today == 0 then
+    page[3], page[4] = old[3], old[4]
   elseif #old[4] > 0 then
     page[4] = {day.today, old[4][2]}
   end

@@ -89,7 +89,7 @@ impl Ledgers for RedisLedgers {
         Box::pin(async move {
             let answer = self.redis.run(&self.ask, &self.keys(lane), &ask.args(&self.instance)).await?;
             let numbers: Vec<i64> = read(answer)?;
-            Leased::read(&numbers).map_err(|error| Fault::Nonsense(error.to_string()))
+            Leased::read(&numbers, ask.number).map_err(|error| Fault::Nonsense(error.to_string()))
         })
     }
 

@@ -10,7 +10,7 @@ use crate::support::redis::{self, Redis, Way};
 const RATE: f64 = 40.0;
 const LIMIT: &str = "40/s burst 4";
 /// For so long an instance keeps to its share, whatever it does then.
-const GRACE: &str = "1s";
+const GRACE: &str = "2s";
 /// In the last part of an outage all do what the settings say.
 const OUTAGE: Duration = ms(4000);
 const SETTLED: Duration = ms(2000);

@@ -89,6 +89,7 @@ struct Shown {
     mode: StoreMode,
     since: Instant,
     members: Members,
+    parts: u32,
 }
 
 /// A lane that shares.
@@ -153,7 +154,12 @@ impl Shared {
     }
 
     fn new(ledgers: Arc<dyn Ledgers>, alone: GoingAlone, clock: Clock, observer: Arc<dyn StoreObserver>) -> Self {
-        let shown = Shown { mode: StoreMode::Silent, since: clock.now(), members: Members::ONE };
+        let shown = Shown {
+            mode: StoreMode::Silent,
+            since: clock.now(),
+            members: Members::ONE,
+            parts: alone.instances.unwrap_or(1),
+        };
         Self {
             ledgers,
             observer,
@@ -210,7 +216,7 @@ impl Shared {
 
     /// How it is with the store.
     pub fn look(&self) -> StoreLook {
-        let Shown { mode, since, members } = *self.shown.lock();
+        let Shown { mode, since, members, parts } = *self.shown.lock();
         let round_trip = self.round_trip.load(Ordering::Relaxed);
         StoreLook {
             kind: self.kind,
@@ -219,6 +225,7 @@ impl Shared {
             since: self.clock.now().since(since),
             seen: members.seen,
             counted: members.counted,
+            parts,
             round_trips: self.round_trips.load(Ordering::Relaxed),
             round_trip: (round_trip > 0).then(|| Duration::from_nanos(round_trip)),
         }
@@ -256,12 +263,12 @@ impl Shared {
         std::mem::swap(&mut *self.errands.lock(), list);
     }
 
-    fn show(&self, mode: StoreMode, members: Members) {
+    fn show(&self, mode: StoreMode, members: Members, parts: u32) {
         let mut shown = self.shown.lock();
         if shown.mode != mode {
             (shown.mode, shown.since) = (mode, self.clock.now());
         }
-        shown.members = members;
+        (shown.members, shown.parts) = (members, parts);
     }
 
     /// Asks, and counts it; answers when the answer came.

@@ -293,7 +293,7 @@ impl Steward {
                 seated.dispatcher().iter().for_each(|dispatcher| dispatcher.set_contact(now.0, now.1));
             }
         }
-        self.shared.show(StoreMode::of(self.contact.mode()), members);
+        self.shared.show(StoreMode::of(self.contact.mode()), members, self.contact.share());
     }
 }
 

@@ -366,6 +366,9 @@ impl Inner {
             said.truncate(at);
             said.push('…');
         }
+        if let Some(meant) = meant(error, &self.url) {
+            return Fault::Refused(meant.to_owned());
+        }
         match error.kind() {
             _ if error.is_timeout() => Fault::Slow(self.timeout),
             ErrorKind::AuthenticationFailed => Fault::Refused("it does not accept the user or the password".to_owned()),
@@ -373,6 +376,26 @@ impl Inner {
             ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Fault::Nonsense(said),
             _ => Fault::Unreachable(said),
         }
+    }
+}
+
+/// What a server means that is another one than the URL says, or wants to know who asks. It says so in words of its own, some of
+/// which depend on how long the question is.
+fn meant(error: &RedisError, url: &RedisUrl) -> Option<&'static str> {
+    let (code, said) = (error.code().unwrap_or_default(), error.to_string());
+    match url.kind() {
+        // Nothing longer than a login is even read.
+        _ if code == "NOAUTH" || said.contains("unauthenticated") => Some("it wants a password, and its URL has none"),
+        "standalone" | "sentinel" if matches!(code, "MOVED" | "ASK" | "CLUSTERDOWN") => {
+            Some("it is a node of a Cluster; write redis-cluster://HOST as its URL")
+        }
+        "cluster" if said.contains("cluster support disabled") => {
+            Some("it is no Cluster; write redis://HOST as its URL")
+        }
+        "sentinel" if said.contains("unknown command 'SENTINEL'") => {
+            Some("it is no Sentinel; write redis://HOST as its URL, or the port of a Sentinel, mostly 26379")
+        }
+        _ => None,
     }
 }
 

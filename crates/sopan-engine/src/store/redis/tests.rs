@@ -71,6 +71,35 @@ async fn whoever_stands_there_nobody_waits_longer_than_told_and_it_is_said_what_
     }
 }
 
+#[tokio::test]
+async fn a_server_that_is_another_one_than_the_url_says_is_called_what_it_is() {
+    let script = Script::new("return 1");
+    // A real question is longer than what a server reads of somebody whom it does not know.
+    let args = vec![b"x".to_vec(); 40];
+    let of = async |way: &str, server: &Server, path: &str| {
+        let redis = redis(settings(&format!("{way}{}{path}", server.at), Duration::from_millis(500)));
+        let short = redis.send(&ping()).await;
+        let long = redis.run(&script, &["key".to_owned()], &args).await;
+        [short.err(), long.err()].map(|fault| fault.map(|fault| fault.to_string()).unwrap_or_default())
+    };
+    let Some(closed) = Server::start(None, &["--requirepass", "p"]).await else { return };
+    for said in of("redis://", &closed, "").await {
+        assert_eq!(said, "refuses: it wants a password, and its URL has none");
+    }
+    let Some(plain) = Server::start(None, &[]).await else { return };
+    for said in of("redis-cluster://", &plain, "").await {
+        assert_eq!(said, "refuses: it is no Cluster; write redis://HOST as its URL");
+    }
+    for said in of("redis-sentinel://", &plain, "/main").await {
+        assert!(said.starts_with("refuses: it is no Sentinel; write redis://HOST as its URL"), "{said}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let node = ["--cluster-enabled", "yes", "--dir", folder.path().to_str().unwrap()];
+    let Some(node) = Server::start(None, &node).await else { return };
+    let [_, said] = of("redis://", &node, "").await;
+    assert_eq!(said, "refuses: it is a node of a Cluster; write redis-cluster://HOST as its URL");
+}
+
 /// A redis-server, ended when it is dropped.
 struct Server {
     process: Child,

@@ -63,6 +63,11 @@ impl Lane {
         self.shared_mut()?.ask(demand, now)
     }
 
+    /// By which it is found out whether the ledger can be asked, if there is one.
+    pub fn probe(&self, now: Instant) -> Option<Ask> {
+        Some(self.shared()?.book.probe(now))
+    }
+
     /// Gives back what it was leased and has not used, for a process that ends in order; nothing where there is nothing.
     pub fn take_back(&mut self, now: Instant) -> Option<Ask> {
         self.shared_mut()?.book.take_back(now)

@@ -250,6 +250,24 @@ impl Book {
         (is_asked || !self.returned.is_empty()).then(|| self.make(0, 1, now))
     }
 
+    /// An ask that takes nothing and tells nothing, for one that is no instance.
+    pub(crate) fn probe(&self, now: Instant) -> Ask {
+        Ask {
+            number: 1,
+            heard: 0,
+            want: 0,
+            cost: 1,
+            members: self.members,
+            days: self.terms.days(self.clock.at_least(now)),
+            terms: Arc::clone(&self.terms),
+            lapse: self.terms.lapse(),
+            returned: Vec::new(),
+            spent: None,
+            last: None,
+            valid_until: None,
+        }
+    }
+
     fn make(&mut self, want: u32, cost: u32, now: Instant) -> Ask {
         self.number += 1;
         let cost = cost.max(1);

@@ -128,6 +128,11 @@ impl Contact {
         self.pass(now);
     }
 
+    /// What it is the contact with has not answered since then, though the ledgers as a whole have.
+    pub fn unanswered_since(&mut self, since: Instant) {
+        self.last = self.last.min(since);
+    }
+
     /// Whether it is time for a beat; if so, the next one is not due before this one has been answered or has failed.
     pub fn beats(&mut self, now: Instant) -> bool {
         let is_due = now >= self.next_beat;

@@ -5,12 +5,13 @@
 //! goes on side by side: nothing waits for anything else's answer.
 //!
 //! A Cluster can lose a part of itself. Then only the lanes of that part are cut off, each with a [`Contact`] of its own until
-//! its part answers again.
+//! its part answers again. So is any lane whose ledger cannot be used for long while the store answers otherwise: another
+//! version's, somebody else's value under its key, no right to it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use sopan_core::share::{Contact, HoldNews, Leased, Members, Mode, OnStoreFailure, TellHold};
+use sopan_core::share::{ALONE_AFTER, Contact, HoldNews, Leased, Members, Mode, OnStoreFailure, TellHold};
 use sopan_core::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
@@ -40,8 +41,10 @@ pub(super) struct Steward {
 /// What the steward knows of a lane.
 struct Lane {
     seated: Arc<Seated>,
-    /// Where its part of a Cluster does not answer.
+    /// Where its part of a Cluster does not answer, or its ledger alone.
     contact: Option<Contact>,
+    /// Since when none of its asks was answered, while beats were.
+    unanswered: Option<Instant>,
     told: (Mode, Members),
     /// A pause of its own that the store has not been told of, as it stood then.
     untold: Option<(TellHold, Instant)>,
@@ -111,7 +114,13 @@ impl Steward {
         let new = self.shared.seats_from(self.lanes.len());
         self.is_news |= !new.is_empty();
         let told = (Mode::Silent, Members::ONE);
-        self.lanes.extend(new.into_iter().map(|seated| Lane { seated, contact: None, told, untold: None }));
+        self.lanes.extend(new.into_iter().map(|seated| Lane {
+            seated,
+            contact: None,
+            unanswered: None,
+            told,
+            untold: None,
+        }));
     }
 
     /// Does what time brings; answers when to look again.
@@ -148,8 +157,13 @@ impl Steward {
 
     fn probe(&mut self, lane: usize) {
         let (shared, seated) = (Arc::clone(&self.shared), Arc::clone(&self.lanes[lane].seated));
+        let Some(ask) = seated.dispatcher().and_then(|dispatcher| dispatcher.probe()) else {
+            // Nobody is left who could be cut off.
+            self.lanes[lane].contact = None;
+            return;
+        };
         self.trips.spawn(async move {
-            let (answer, at) = shared.trip(Trip::Beat, shared.ledgers.probe(&seated.tag)).await;
+            let (answer, at) = shared.trip(Trip::Beat, shared.ledgers.probe(&seated.tag, &ask)).await;
             Done::Probed { lane, answer, at }
         });
     }
@@ -193,8 +207,12 @@ impl Steward {
                         Err(_) => dispatcher.unanswered(),
                     }
                 }
-                if let Err(fault) = answer {
-                    self.lost(Some(lane), &fault, at);
+                match answer {
+                    Ok(_) => self.lanes[lane].unanswered = None,
+                    Err(fault) => {
+                        self.lanes[lane].unanswered.get_or_insert(at);
+                        self.lost(Some(lane), &fault, at);
+                    }
                 }
             }
             Done::Beaten { sent, answer: Ok(members), at } => self.found(sent, members, at),
@@ -216,14 +234,16 @@ impl Steward {
     /// The store does not answer, or a part of it that `lane` needs.
     fn lost(&mut self, lane: Option<usize>, fault: &Fault, now: Instant) {
         self.is_news = true;
-        // A lane that is cut off already says nothing new of the rest, which may be gone too by now, and must go on to try.
-        let is_apart = |lane: &usize| self.contact.mode() == Mode::Shared || self.lanes[*lane].contact.is_some();
-        if let Some(lane) = lane.filter(|lane| self.shared.ledgers.is_in_parts() && is_apart(lane)) {
-            let seated = Arc::clone(&self.lanes[lane].seated);
-            let contact = self.lanes[lane].contact.get_or_insert_with(|| {
+        if let Some(lane) = lane.filter(|lane| self.is_alone_in_it(*lane, now)) {
+            let Lane { seated, contact, unanswered, .. } = &mut self.lanes[lane];
+            let contact = contact.get_or_insert_with(|| {
                 let upstream = &*seated.upstream;
                 tracing::warn!(upstream, why = fault.kind(), "of {upstream} Redis {fault}: {}", goes_on(&self.contact));
-                self.contact.clone()
+                let mut contact = self.contact.clone();
+                if let Some(since) = unanswered {
+                    contact.unanswered_since((*since).max(now.before(ALONE_AFTER)));
+                }
+                contact
             });
             return contact.failed(now);
         }
@@ -231,8 +251,21 @@ impl Steward {
         self.trouble.begins(&self.contact, fault, now);
     }
 
+    /// Whether what was not answered to a lane is no matter of the others. Where the store is in one piece, a failure is at first
+    /// one of all of it.
+    fn is_alone_in_it(&self, lane: usize, now: Instant) -> bool {
+        let Lane { contact, unanswered, .. } = &self.lanes[lane];
+        let is_long = || unanswered.is_some_and(|since| now.since(since) >= ALONE_AFTER);
+        // A lane that is cut off already says nothing new of the rest, which may be gone too by now, and must go on to try.
+        contact.is_some() || self.contact.mode() == Mode::Shared && (self.shared.ledgers.is_in_parts() || is_long())
+    }
+
     fn found(&mut self, sent: Instant, members: Members, now: Instant) {
         let was_shared = self.contact.mode() == Mode::Shared;
+        if !matches!(self.contact.mode(), Mode::Shared | Mode::Silent) {
+            // Nobody was answered.
+            self.lanes.iter_mut().for_each(|lane| lane.unanswered = None);
+        }
         self.is_news |= !was_shared || self.contact.members() != members;
         let is_first = !self.contact.was_answered();
         self.contact.answered(sent, members, now);
@@ -244,7 +277,8 @@ impl Steward {
 
     /// The part of the store that a lane needs answers again.
     fn mended(&mut self, lane: usize, _: Instant) {
-        let Lane { seated, contact, .. } = &mut self.lanes[lane];
+        let Lane { seated, contact, unanswered, .. } = &mut self.lanes[lane];
+        *unanswered = None;
         if contact.take().is_some() {
             let upstream = &*seated.upstream;
             tracing::info!(upstream, "of {upstream} Redis answers again: its limits are shared");

@@ -68,11 +68,11 @@ impl RedisCommons {
         clock: Clock,
     ) -> Result<Self, RedisSetupError> {
         let scripts = Scripts {
-            catch_up: Script::new(include_str!("redis/catch_up.lua")),
-            make_untrue: Script::new(include_str!("redis/make_untrue.lua")),
-            put: Script::new(include_str!("redis/put.lua")),
-            fetch: Script::new(include_str!("redis/fetch.lua")),
-            let_go: Script::new(include_str!("redis/let_go.lua")),
+            catch_up: Script::new(concat!(include_str!("redis/ours.lua"), include_str!("redis/catch_up.lua"))),
+            make_untrue: Script::new(concat!(include_str!("redis/ours.lua"), include_str!("redis/make_untrue.lua"))),
+            put: Script::new(concat!(include_str!("redis/ours.lua"), include_str!("redis/put.lua"))),
+            fetch: Script::new(concat!(include_str!("redis/ours.lua"), include_str!("redis/fetch.lua"))),
+            let_go: Script::new(concat!(include_str!("redis/ours.lua"), include_str!("redis/let_go.lua"))),
         };
         let (redis, channel) = (Redis::new(settings, clock)?, format!("{prefix}:answers").into());
         Ok(Self { redis, prefix: prefix.into(), channel, instance, enough, scripts })

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{FromRedisValue, Value};
 use sopan_core::lane::HeldBy;
 use sopan_core::share::{Ask, HoldNews, Leased, Members, TellHold, UNSEEN_AFTER};
 use sopan_core::time::Instant;
@@ -34,6 +34,8 @@ pub(crate) struct RedisLedgers {
 
 /// The members are remembered for so long beyond the grace.
 const MEMBERS_LIVE: Duration = Duration::from_secs(60);
+/// No instance is called so.
+const NOBODY: &str = "?";
 
 impl RedisLedgers {
     pub(crate) fn new(redis: Redis, prefix: String, instance: String, grace: Duration) -> Self {
@@ -56,6 +58,12 @@ impl RedisLedgers {
 
     fn channel(&self) -> String {
         format!("{}:holds", self.prefix)
+    }
+
+    async fn ask_as(&self, instance: &str, lane: &str, ask: &Ask) -> Result<Leased, Fault> {
+        let answer = self.redis.run(&self.ask, &self.keys(lane), &ask.args(instance)).await?;
+        let numbers: Vec<i64> = read(answer)?;
+        Leased::read(&numbers, ask.number).map_err(|error| Fault::Nonsense(error.to_string()))
     }
 
     /// Tells of this instance; answers how many are seen, and for how many a share is kept.
@@ -86,11 +94,7 @@ fn read<T: FromRedisValue>(answer: Value) -> Result<T, Fault> {
 
 impl Ledgers for RedisLedgers {
     fn ask<'a>(&'a self, lane: &'a str, ask: &'a Ask) -> Answer<'a, Leased> {
-        Box::pin(async move {
-            let answer = self.redis.run(&self.ask, &self.keys(lane), &ask.args(&self.instance)).await?;
-            let numbers: Vec<i64> = read(answer)?;
-            Leased::read(&numbers, ask.number).map_err(|error| Fault::Nonsense(error.to_string()))
-        })
+        Box::pin(self.ask_as(&self.instance, lane, ask))
     }
 
     fn hold<'a>(&'a self, lane: &'a str, told: &'a TellHold) -> Answer<'a, ()> {
@@ -122,13 +126,8 @@ impl Ledgers for RedisLedgers {
         self.redis.url().is_cluster()
     }
 
-    fn probe<'a>(&'a self, lane: &'a str) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let mut touch = Cmd::new();
-            // Where it may be written, too.
-            touch.arg("DEL").arg(format!("{}:{{{lane}}}:probe", self.prefix));
-            self.redis.send(&touch).await.map(drop)
-        })
+    fn probe<'a>(&'a self, lane: &'a str, ask: &'a Ask) -> Answer<'a, ()> {
+        Box::pin(async move { self.ask_as(NOBODY, lane, ask).await.map(drop) })
     }
 
     fn listen(&self, hear: Hear) -> Pin<Box<dyn Future<Output = Fault> + Send + '_>> {

@@ -5,10 +5,19 @@
 --
 -- A number is a time in microseconds, or one more than the one before, so that after a loss of all or the latest none comes
 -- again. Who knows a larger one than there is has heard of what was lost; then all begins anew.
+--
+-- All numbers are below 2^52, so that there is always a next one.
+local NUMBER_MAX = 4503599627370496
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local known = tonumber(ARGV[1])
 local number = tonumber(redis.call('HGET', KEYS[1], 'number') or '0')
+-- What no script of ours has written says nothing any more: then something may have been lost.
+local kept = redis.call('HGETALL', KEYS[1])
+for at = 2, #kept, 2 do
+    local value = string.match(kept[at], '^%d+$') and tonumber(kept[at])
+    if not value or value >= NUMBER_MAX then number = 0 end
+end
 if number == 0 or number < known or ARGV[2] == '1' then
     local before = string.format('%.0f', number)
     number = math.max(now, known + 1, number + 1)

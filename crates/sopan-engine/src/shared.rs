@@ -29,7 +29,7 @@ use crate::clock::Clock;
 use crate::dispatcher::Dispatcher;
 use crate::jitter::Jitter;
 pub use crate::store::redis::{FAULTS, Fault, RedisSettings, RedisSetupError, RedisUrl, RedisUrlError};
-use crate::store::redis::{Redis, RedisLedgers};
+use crate::store::redis::{NUMBERS_MAX, Redis, RedisLedgers};
 pub use ledgers::{Answer, Hear, Ledgers};
 pub(crate) use look::Unheard;
 pub use look::{StoreLook, StoreMode, StoreObserver, Trip};
@@ -136,7 +136,7 @@ impl Shared {
         observer: Arc<dyn StoreObserver>,
     ) -> Result<Arc<Self>, RedisSetupError> {
         let SharedSettings { redis, prefix, going_alone } = settings;
-        let connection = Redis::new(redis.clone(), clock)?;
+        let connection = Redis::new(redis.clone(), NUMBERS_MAX, clock)?;
         let mut instance = format!("{:032x}", jitter.number());
         instance.truncate(INSTANCE_DIGITS);
         // As long as each reckons for itself.

@@ -64,7 +64,7 @@ pub const GRACE_MIN: Duration = Duration::from_secs(2);
 pub const PROBE: Duration = Duration::from_secs(1);
 /// An answer that takes longer is given up, unless the settings say otherwise.
 pub const TIMEOUT: Duration = Duration::from_millis(100);
-/// Members of one ledger; of more the shares are as of so many.
+/// Members of one ledger; a store that counts more is not believed.
 pub const MEMBERS_MAX: u32 = 4096;
 
 /// An instant on a ledger's clock: microseconds since 1970 as its server counts them.

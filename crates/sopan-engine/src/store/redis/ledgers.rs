@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::{FromRedisValue, Value};
 use sopan_core::lane::HeldBy;
-use sopan_core::share::{Ask, HoldNews, Leased, Members, TellHold, UNSEEN_AFTER};
+use sopan_core::share::{Ask, HoldNews, Leased, MEMBERS_MAX, Members, TellHold, UNSEEN_AFTER};
 use sopan_core::time::Instant;
 
 use super::{Fault, Redis, Script};
@@ -74,9 +74,9 @@ impl RedisLedgers {
         let lives = (self.grace + MEMBERS_LIVE).as_millis().to_string();
         let args = [instance, what, micros(UNSEEN_AFTER), micros(self.grace), known, lives, valid_until.to_string()];
         let answer = self.redis.run(&self.members, &[key], &args).await?;
-        let [seen, counted, at] = read::<[u64; 3]>(answer)?;
+        let (members, at) = counted(read(answer)?)?;
         *self.clock.lock() = Some((at, self.redis.now()));
-        Ok([seen, counted].map(|number| u32::try_from(number).unwrap_or(u32::MAX)))
+        Ok(members)
     }
 
     /// Until when by the server's clock somebody waits for an answer; zero if nothing is known of it. When that was heard, it
@@ -85,6 +85,15 @@ impl RedisLedgers {
         let Some((at, heard)) = *self.clock.lock() else { return 0 };
         let since = self.redis.now().since(heard) + self.redis.timeout();
         at.saturating_add(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+/// How many there are, and what the clock shows. To one that leaves or comes too late no number of those seen is told.
+fn counted([seen, counted, at]: [i64; 3]) -> Result<([u32; 2], u64), Fault> {
+    let number = |number: i64| u32::try_from(number).ok().filter(|number| *number <= MEMBERS_MAX);
+    match (number(seen), number(counted), u64::try_from(at)) {
+        (Some(seen), Some(counted), Ok(at)) if seen <= counted => Ok(([seen, counted], at)),
+        _ => Err(Fault::Nonsense(format!("of {counted} instances it has seen {seen}, of at most {MEMBERS_MAX}"))),
     }
 }
 
@@ -185,6 +194,17 @@ impl fmt::Debug for RedisLedgers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_instances_that_cannot_be_are_nonsense() {
+        for (answer, expected) in [([1, 1, 5], [1, 1]), ([0, 0, 5], [0, 0]), ([3, 4096, 5], [3, 4096])] {
+            assert_eq!(counted(answer), Ok((expected, 5)));
+        }
+        for answer in [[-1, 1, 5], [1, -1, 5], [2, 1, 5], [1, 4097, 5], [1, i64::MAX, 5], [1, 1, -5], [i64::MIN, 4, 5]]
+        {
+            assert_eq!(counted(answer).map_err(|fault| fault.kind()), Err("nonsense"), "{answer:?}");
+        }
+    }
 
     #[test]
     fn what_is_told_of_a_pause_is_heard_by_all_others() {

@@ -217,6 +217,16 @@ fn a_hold_is_told_once_and_one_that_is_heard_is_not_told_again() {
 }
 
 #[test]
+fn no_hold_that_others_tell_of_is_longer_than_max_hold() {
+    let by = HeldBy::Upstream;
+    for remaining in [Duration::from_micros(u64::MAX), Duration::MAX] {
+        let mut world = shared(&["100/s"]).0;
+        world.lane.hear_hold(HoldNews::Held { remaining, by }, at(1_000));
+        assert_eq!(world.lane.held_until(), Some(at(3_601_000)));
+    }
+}
+
+#[test]
 fn limits_of_a_client_are_divided_by_all_who_count() {
     let limits = |limits: &[&str]| limits.iter().map(|limit| limit.parse().unwrap()).collect();
     let own = ClientLimits { client: ClientId(7), name: "seven".to_owned(), limits: limits(&["8 per 1min"]) };

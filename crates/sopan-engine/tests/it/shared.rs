@@ -294,7 +294,7 @@ async fn a_part_of_the_store_that_is_gone_concerns_only_the_lanes_that_need_it()
 
 #[tokio::test(start_paused = true)]
 async fn a_ledger_that_cannot_be_used_starves_no_lane_where_the_store_answers() {
-    // Somebody else's value under its key, one of another version, no right to it. At first it may be all of the store.
+    // A value of another version under its key, no right to it. At first it may be all of the store.
     one_ledger_cannot_be_used(Store::new(), 4).await;
 }
 

@@ -34,7 +34,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
 use super::{Key, Place, Purge, Variant};
-use crate::budget::ByteBudget;
+use crate::budget::{ByteBudget, Held};
 use crate::clock::Clock;
 use crate::jitter::Jitter;
 use crate::store::entry::Body;
@@ -117,8 +117,12 @@ pub struct CommonsUsage {
 
 /// What waits to be written holds no more than this; beyond that nothing is stored there until it has gone.
 const PENDING_MAX: u64 = 16 << 20;
+/// Beside answers what waits in all strands holds no more than this, a kilobyte each: a target may be long.
+const TEXTS_MAX: u64 = 8 << 20;
 /// What is told later, since the server could not be reached; beyond that all of the upstreams is made untrue.
 const UNTOLD_MAX: usize = 1024;
+/// And so much text: a target may be long.
+const UNTOLD_BYTES_MAX: usize = 1 << 20;
 /// Paths that are remembered to have been purged, of each upstream; beyond that it is all.
 const BELOW_MAX: usize = 64;
 /// So much is done at the server at the same time: what concerns one target in its order, other targets meanwhile.
@@ -147,8 +151,9 @@ pub(super) struct Commons {
     waiting: Arc<Waiting>,
     last_token: AtomicU64,
     pending: Arc<ByteBudget>,
-    strands: Vec<mpsc::Sender<Work>>,
-    to_do: Mutex<Vec<mpsc::Receiver<Work>>>,
+    texts: Arc<ByteBudget>,
+    strands: Vec<mpsc::Sender<(Work, Held)>>,
+    to_do: Mutex<Vec<mpsc::Receiver<(Work, Held)>>>,
     counts: Counts,
 }
 
@@ -194,6 +199,7 @@ impl Commons {
             waiting: Arc::default(),
             last_token: AtomicU64::new(0),
             pending: Arc::new(ByteBudget::new(PENDING_MAX)),
+            texts: Arc::new(ByteBudget::new(TEXTS_MAX)),
             strands,
             to_do: Mutex::new(to_do),
             counts: Counts::default(),
@@ -294,7 +300,8 @@ impl Commons {
         if untold.iter().any(|(other, untold)| *other == tag && (*untold == Untrue::All || *untold == scope)) {
             return;
         }
-        if untold.len() >= UNTOLD_MAX {
+        let bytes = untold.iter().map(|(_, scope)| scope.bytes()).sum::<usize>() + scope.bytes();
+        if untold.len() >= UNTOLD_MAX || bytes > UNTOLD_BYTES_MAX {
             let mut tags: Vec<_> = untold.drain(..).map(|(tag, _)| tag).chain([tag]).collect();
             tags.sort_unstable_by_key(|tag| tag.0);
             tags.dedup();

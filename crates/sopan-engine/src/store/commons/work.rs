@@ -56,29 +56,48 @@ impl Work {
         };
         name[0].into()
     }
+
+    /// What it holds beside itself; of an answer that is counted for itself.
+    fn weight(&self) -> u64 {
+        let bytes = match self {
+            Self::Put { key, replaces, .. } => key.as_bytes().len() + size_of_val(&**replaces),
+            Self::Remove { key, slots, .. } => key.as_bytes().len() + size_of_val(&**slots),
+            Self::MakeUntrue { scope, .. } => scope.bytes(),
+            Self::LetGo { .. } => 0,
+        };
+        (bytes + size_of::<Self>()) as u64
+    }
 }
 
 impl Commons {
     /// Has something done.
     pub(super) fn send(&self, work: Work) {
-        match self.strands[work.strand() % self.strands.len()].try_send(work) {
+        let strand = &self.strands[work.strand() % self.strands.len()];
+        let sent = match self.texts.hold(work.weight()) {
+            Some(held) => strand.try_send((work, held)),
+            None => return self.leave(work),
+        };
+        match sent {
             Ok(()) => {}
-            Err(TrySendError::Full(work)) => {
-                match work {
-                    Work::MakeUntrue { part, scope } => self.make_untrue_later(part.tag, scope),
-                    Work::Put { .. } => count(&self.counts.skipped),
-                    Work::Remove { .. } | Work::LetGo { .. } => {}
-                }
-                self.lose("more is to be written than it takes".to_owned());
-            }
+            Err(TrySendError::Full((work, _))) => self.leave(work),
             // Without somebody who does it the process is about to end.
             Err(TrySendError::Closed(_)) => {}
         }
     }
 
+    /// There is no place for this.
+    fn leave(&self, work: Work) {
+        match work {
+            Work::MakeUntrue { part, scope } => self.make_untrue_later(part.tag, scope),
+            Work::Put { .. } => count(&self.counts.skipped),
+            Work::Remove { .. } | Work::LetGo { .. } => {}
+        }
+        self.lose("more is to be written than it takes".to_owned());
+    }
+
     /// Does what there is to do in one strand, as long as somebody may have something.
-    pub(super) async fn work(self: Arc<Self>, mut to_do: mpsc::Receiver<Work>) {
-        while let Some(work) = to_do.recv().await {
+    pub(super) async fn work(self: Arc<Self>, mut to_do: mpsc::Receiver<(Work, Held)>) {
+        while let Some((work, _held)) = to_do.recv().await {
             match work {
                 // If that cannot be, it is told later.
                 Work::MakeUntrue { part, scope } => drop(self.make_untrue(&part, scope).await),
@@ -133,4 +152,41 @@ impl Commons {
 
 pub(super) fn target(part: &Part, key: &Key) -> Target {
     Target { tag: part.tag, name: Name::of(key) }
+}
+
+#[cfg(test)]
+mod tests {
+    use sopan_core::policy::CachePolicy;
+
+    use super::*;
+    use crate::store::Place;
+    use crate::store::commons::{CommonsSettings, Heard, TEXTS_MAX, UNTOLD_BYTES_MAX};
+    use crate::store::redis::RedisSettings;
+
+    #[test]
+    fn however_long_targets_are_what_waits_holds_no_more_than_it_may() {
+        // Nobody does anything there.
+        let redis = RedisSettings::new("redis://127.0.0.1:1".parse().unwrap());
+        let commons = Commons::new(CommonsSettings::redis(redis, "test", 1 << 20).unwrap(), Heard::default());
+        commons.join("shop", Place::default(), "http://u", &CachePolicy::default());
+        let part = commons.parts_named("shop").remove(0);
+        let key = |n: u64| Key::new(&part.name, part.place, &format!("/{n}/{}", "x".repeat(60_000)));
+        for n in 0..2_000 {
+            let (part, key) = (Arc::clone(&part), key(n));
+            let scope = crate::store::commons::untrue(&key);
+            commons.send(Work::Remove { part: Arc::clone(&part), key, slots: Vec::new() });
+            commons.send(Work::MakeUntrue { part, scope });
+        }
+        let mut bytes = 0;
+        for strand in &mut *commons.to_do.lock() {
+            while let Ok((work, _held)) = strand.try_recv() {
+                bytes += work.weight();
+            }
+        }
+        assert!(bytes > TEXTS_MAX / 2 && bytes <= TEXTS_MAX, "{bytes} in strands");
+        let untold: usize = commons.untold.lock().iter().map(|(_, scope)| scope.bytes()).sum();
+        assert!(untold <= UNTOLD_BYTES_MAX, "{untold} are told later");
+        // All that was not told is told in one.
+        assert!(commons.untold.lock().iter().any(|(tag, scope)| *tag == part.tag && *scope == Untrue::All));
+    }
 }

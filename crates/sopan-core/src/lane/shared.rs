@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::tokens::{Shared, Tokens};
 use super::{HeldBy, Lane};
 use crate::breaker::State;
+use crate::queue::Entry;
 use crate::share::{Ask, Demand, HORIZON, HoldNews, Leased, Members, Mode, TellHold};
 use crate::time::Instant;
 
@@ -53,6 +54,13 @@ impl Lane {
                 self.note_hold(self.held_by);
             }
         }
+    }
+
+    /// What the ledger takes for an answer is no wait in the line; without this who may not wait would never be let go.
+    pub(super) fn with_time_to_ask(&self, entry: Entry) -> Entry {
+        let Some(shared) = self.shared().filter(|shared| shared.mode() == Mode::Shared) else { return entry };
+        let answered = entry.since.after(shared.book.timeout());
+        Entry { deadline: entry.deadline.map(|deadline| deadline.max(answered)), ..entry }
     }
 
     /// What to ask the ledger for now, if anything. It must be followed by [`lease`](Self::lease) or

@@ -140,6 +140,11 @@ impl Book {
         self.timeout = timeout;
     }
 
+    /// How long that is.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Who shares.
     pub fn set_members(&mut self, members: Members) {
         self.members = members.sound();

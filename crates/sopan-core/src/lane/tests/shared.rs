@@ -56,6 +56,30 @@ fn turns_leave_when_they_are_due_and_the_lane_asks_for_what_it_needs() {
     assert_eq!(gone, [(1, 0), (2, 0), (3, 0), (4, 10), (5, 20), (6, 30), (7, 40), (8, 50)]);
 }
 
+/// Nobody who is to wait for nothing would ever be let go, if the way to the ledger counted as a wait.
+#[test]
+fn who_may_not_wait_waits_for_the_ledger_all_the_same_but_for_no_turn() {
+    let (mut world, mut ledger) = shared(&["1/s burst 2"]);
+    let mut ask = |world: &mut World, now: u64| {
+        let asked = world.lane.ask(at(now)).expect("somebody wants a turn");
+        world.lane.lease(&ledger.ask("me", &asked, stamp(now + 1)), at(now + 3));
+        world.step(now + 3);
+    };
+    for (name, now) in [(1, 0), (2, 20)] {
+        world.come_as(1, now, Some(0));
+        ask(&mut world, now);
+        world.write(name, now + 3);
+    }
+    world.told.clear();
+    // It knows by now that there is nothing left.
+    world.come_as(1, 40, Some(0));
+    assert!(matches!(world.told.as_slice(), [Told::Refused(3, _)]), "{:?}", world.told);
+    world.told.clear();
+    world.come_as(1, 1_100, Some(0));
+    ask(&mut world, 1_100);
+    world.write(4, 1_103);
+}
+
 #[test]
 fn nothing_leaves_before_the_ledger_was_heard_of_and_one_ask_is_under_way_at_a_time() {
     let mut world = world(&["100/s burst 3"]);

@@ -209,7 +209,20 @@ impl Bucket {
 
     /// Whether tokens are reserved and not yet spent or given back, so that predictions move with time.
     pub fn is_reserved(&self) -> bool {
-        self.rates.iter().any(|r| r.reserved() > 0) || self.quotas.iter().any(|q| q.reserved() > 0)
+        self.reserved() > 0
+    }
+
+    /// How many tokens are reserved and not yet spent or given back.
+    pub fn reserved(&self) -> u64 {
+        let (rates, quotas) =
+            (self.rates.iter().map(RateMeter::reserved), self.quotas.iter().map(QuotaCount::reserved));
+        rates.chain(quotas).max().unwrap_or(0)
+    }
+
+    /// So many are reserved by turns that are out already, of a bucket that this one takes the place of.
+    pub fn set_reserved(&mut self, reserved: u64) {
+        self.rates.iter_mut().for_each(|r| r.set_reserved(reserved));
+        self.quotas.iter_mut().for_each(|q| q.set_reserved(reserved));
     }
 
     /// Whether a rate spaces what leaves; without one the lane must restart by rounds after a hold.
@@ -235,11 +248,7 @@ impl Bucket {
             }
         }
         // What was reserved under the old limits will be charged or given back under the new ones.
-        let reserved =
-            old.rates.iter().map(RateMeter::reserved).chain(old.quotas.iter().map(QuotaCount::reserved)).max();
-        let reserved = reserved.unwrap_or(0);
-        self.rates.iter_mut().for_each(|r| r.set_reserved(reserved));
-        self.quotas.iter_mut().for_each(|q| q.set_reserved(reserved));
+        self.set_reserved(old.reserved());
     }
 
     /// How long until each limit is full if nothing more leaves, in the order of [`fills`](Self::fills).

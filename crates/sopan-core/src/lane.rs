@@ -216,6 +216,7 @@ impl Lane {
     /// An exchange wants to send. It goes, waits, or is refused at once when its turn is predicted to come after its
     /// deadline.
     pub fn enter(&mut self, entry: Entry, visit: Visit, now: Instant) -> Enter {
+        let entry = self.with_time_to_ask(entry);
         self.end_hold(now);
         self.queue.bring_back(now);
         let own = self.queue.is_clear_for(entry.client).then(|| self.own_room(&entry, now));

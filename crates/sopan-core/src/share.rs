@@ -58,11 +58,13 @@ pub const ALONE_AFTER: Duration = Duration::from_millis(1200);
 pub const ALONE_AT_START: Duration = Duration::from_millis(500);
 /// One that is unseen for this long is counted no more, unless the settings say otherwise.
 pub const GRACE: Duration = Duration::from_secs(10);
+/// The shortest grace: one that was counted no more before it went [on alone](ALONE_AFTER) would have no share left for it.
+pub const GRACE_MIN: Duration = Duration::from_secs(2);
 /// One that is cut off tries so often whether it still is.
 pub const PROBE: Duration = Duration::from_secs(1);
 /// An answer that takes longer is given up, unless the settings say otherwise.
 pub const TIMEOUT: Duration = Duration::from_millis(100);
-/// Members of one ledger; of more the shares are as of so many.
+/// Members of one ledger; a store that counts more is not believed.
 pub const MEMBERS_MAX: u32 = 4096;
 
 /// An instant on a ledger's clock: microseconds since 1970 as its server counts them.

@@ -20,7 +20,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 pub use sopan_core::share::OnStoreFailure;
-use sopan_core::share::{Ask, Contact, GRACE, Members, TIMEOUT, TellHold};
+use sopan_core::share::{Ask, Contact, GRACE, GRACE_MIN, Members, TIMEOUT, TellHold};
 use sopan_core::time::{Instant, nanos};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -29,7 +29,7 @@ use crate::clock::Clock;
 use crate::dispatcher::Dispatcher;
 use crate::jitter::Jitter;
 pub use crate::store::redis::{FAULTS, Fault, RedisSettings, RedisSetupError, RedisUrl, RedisUrlError};
-use crate::store::redis::{Redis, RedisLedgers};
+use crate::store::redis::{NUMBERS_MAX, Redis, RedisLedgers};
 pub use ledgers::{Answer, Hear, Ledgers};
 pub(crate) use look::Unheard;
 pub use look::{StoreLook, StoreMode, StoreObserver, Trip};
@@ -52,7 +52,7 @@ pub struct GoingAlone {
     /// How many instances there are at most: by what an instance divides the limits that it keeps to alone. None, the default,
     /// means the number that was there last, and at first one.
     pub instances: Option<u32>,
-    /// How long an instance that is not heard of keeps its share, and one that hears of nobody keeps to it; default 10 s.
+    /// How long an instance that is not heard of keeps its share, and one that hears of nobody keeps to it; default 10 s, at least [`GRACE_MIN`].
     pub grace: Duration,
     /// What it does after that; default `Share`.
     pub on_store_failure: OnStoreFailure,
@@ -89,6 +89,7 @@ struct Shown {
     mode: StoreMode,
     since: Instant,
     members: Members,
+    parts: u32,
 }
 
 /// A lane that shares.
@@ -135,10 +136,12 @@ impl Shared {
         observer: Arc<dyn StoreObserver>,
     ) -> Result<Arc<Self>, RedisSetupError> {
         let SharedSettings { redis, prefix, going_alone } = settings;
-        let connection = Redis::new(redis.clone(), clock)?;
+        let connection = Redis::new(redis.clone(), NUMBERS_MAX, clock)?;
         let mut instance = format!("{:032x}", jitter.number());
         instance.truncate(INSTANCE_DIGITS);
-        let ledgers = RedisLedgers::new(connection, prefix.clone(), instance, going_alone.grace);
+        // As long as each reckons for itself.
+        let grace = going_alone.grace.max(GRACE_MIN);
+        let ledgers = RedisLedgers::new(connection, prefix.clone(), instance, grace);
         let (kind, url) = (redis.url.kind(), redis.url.to_string());
         let mut shared = Self::new(Arc::new(ledgers), *going_alone, clock, observer);
         (shared.kind, shared.url, shared.timeout) = (kind, url, redis.timeout);
@@ -151,7 +154,12 @@ impl Shared {
     }
 
     fn new(ledgers: Arc<dyn Ledgers>, alone: GoingAlone, clock: Clock, observer: Arc<dyn StoreObserver>) -> Self {
-        let shown = Shown { mode: StoreMode::Silent, since: clock.now(), members: Members::ONE };
+        let shown = Shown {
+            mode: StoreMode::Silent,
+            since: clock.now(),
+            members: Members::ONE,
+            parts: alone.instances.unwrap_or(1),
+        };
         Self {
             ledgers,
             observer,
@@ -208,7 +216,7 @@ impl Shared {
 
     /// How it is with the store.
     pub fn look(&self) -> StoreLook {
-        let Shown { mode, since, members } = *self.shown.lock();
+        let Shown { mode, since, members, parts } = *self.shown.lock();
         let round_trip = self.round_trip.load(Ordering::Relaxed);
         StoreLook {
             kind: self.kind,
@@ -217,6 +225,7 @@ impl Shared {
             since: self.clock.now().since(since),
             seen: members.seen,
             counted: members.counted,
+            parts,
             round_trips: self.round_trips.load(Ordering::Relaxed),
             round_trip: (round_trip > 0).then(|| Duration::from_nanos(round_trip)),
         }
@@ -254,12 +263,12 @@ impl Shared {
         std::mem::swap(&mut *self.errands.lock(), list);
     }
 
-    fn show(&self, mode: StoreMode, members: Members) {
+    fn show(&self, mode: StoreMode, members: Members, parts: u32) {
         let mut shown = self.shown.lock();
         if shown.mode != mode {
             (shown.mode, shown.since) = (mode, self.clock.now());
         }
-        shown.members = members;
+        (shown.members, shown.parts) = (members, parts);
     }
 
     /// Asks, and counts it; answers when the answer came.

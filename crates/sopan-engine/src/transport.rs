@@ -27,6 +27,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 pub(crate) use conn::Conn;
+pub(crate) use dial::connect_tcp;
 pub use dial::{Dial, Io, Stream};
 pub(crate) use fault::{explain, failure, failure_in_use};
 use h2::Link;

@@ -59,7 +59,7 @@ fn sharing(store: &Shared) -> String {
         }
         SharedMode::Shared => format!("shared by {} of {} instances", store.seen, store.counted),
         SharedMode::Silent => format!("REDIS GONE for {since}: silent"),
-        SharedMode::Alone => format!("REDIS GONE for {since}: alone, 1 of {}", store.counted),
+        SharedMode::Alone => format!("REDIS GONE for {since}: alone, 1 of {} parts", store.parts),
         SharedMode::Refuse => format!("REDIS GONE for {since}: refusing"),
         SharedMode::Ignore => format!("REDIS GONE for {since}: taking the whole limit"),
     }
@@ -194,7 +194,7 @@ mod tests {
         state.upstreams[0].hold.as_mut().unwrap().by = HeldBy::Operator;
         let lines = table(&state, "127.0.0.1:8001");
         assert!(
-            lines[0].ends_with(", DRAINING, REDIS GONE for 108 s: alone, 1 of 4, 3 log lines lost")
+            lines[0].ends_with(", DRAINING, REDIS GONE for 108 s: alone, 1 of 5 parts, 3 log lines lost")
                 && lines[3].contains("1.8 s by hand"),
             "{lines:?}"
         );

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::tokens::{Shared, Tokens};
 use super::{HeldBy, Lane};
 use crate::breaker::State;
+use crate::queue::Entry;
 use crate::share::{Ask, Demand, HORIZON, HoldNews, Leased, Members, Mode, TellHold};
 use crate::time::Instant;
 
@@ -55,12 +56,24 @@ impl Lane {
         }
     }
 
+    /// What the ledger takes for an answer is no wait in the line; without this who may not wait would never be let go.
+    pub(super) fn with_time_to_ask(&self, entry: Entry) -> Entry {
+        let Some(shared) = self.shared().filter(|shared| shared.mode() == Mode::Shared) else { return entry };
+        let answered = entry.since.after(shared.book.timeout());
+        Entry { deadline: entry.deadline.map(|deadline| deadline.max(answered)), ..entry }
+    }
+
     /// What to ask the ledger for now, if anything. It must be followed by [`lease`](Self::lease) or
     /// [`unanswered`](Self::unanswered), and by a step.
     pub fn ask(&mut self, now: Instant) -> Option<Ask> {
         self.shared()?;
         let demand = self.demand(now);
         self.shared_mut()?.ask(demand, now)
+    }
+
+    /// By which it is found out whether the ledger can be asked, if there is one.
+    pub fn probe(&self, now: Instant) -> Option<Ask> {
+        Some(self.shared()?.book.probe(now))
     }
 
     /// Gives back what it was leased and has not used, for a process that ends in order; nothing where there is nothing.

@@ -28,6 +28,8 @@ pub(super) struct Shared {
     alone: Option<Bucket>,
     /// What it spent of it.
     spent: u64,
+    /// What turns hold of a bucket that is gone, since the ledger is back: they are settled with the next one.
+    left_out: u64,
     limits: Vec<Limit>,
     headroom: u32,
     margin: Margin,
@@ -195,6 +197,7 @@ impl Shared {
             mode: Mode::Silent,
             alone: None,
             spent: 0,
+            left_out: 0,
             limits: policy.limits.clone(),
             headroom: policy.headroom,
             margin: policy.rate_margin,
@@ -208,7 +211,8 @@ impl Shared {
         }
         match mode {
             Mode::Shared => {
-                if self.alone.take().is_some() {
+                if let Some(alone) = self.alone.take() {
+                    self.left_out = alone.reserved();
                     self.book.spend(std::mem::take(&mut self.spent));
                 }
                 self.book.ask_anew(now);
@@ -236,6 +240,7 @@ impl Shared {
         }
         let mut bucket = Bucket::new(&limits, self.headroom, self.margin);
         bucket.begin_with(&self.book.fills(now), parts, now);
+        bucket.set_reserved(std::mem::take(&mut self.left_out));
         if let Some(end) = hold {
             bucket.hold_until(end);
         }
@@ -267,7 +272,10 @@ impl Shared {
                 self.spent += u64::from(cost);
             }
             // It was alone when this turn was granted.
-            None if !self.limits.is_empty() => self.book.spend(cost.into()),
+            None if !self.limits.is_empty() => {
+                self.left_out = self.left_out.saturating_sub(cost.into());
+                self.book.spend(cost.into());
+            }
             None => {}
         }
     }
@@ -277,6 +285,8 @@ impl Shared {
             self.book.give_back(lapses);
         } else if let Some(alone) = &mut self.alone {
             alone.give_back(cost);
+        } else {
+            self.left_out = self.left_out.saturating_sub(cost.into());
         }
     }
 

@@ -140,6 +140,11 @@ impl Book {
         self.timeout = timeout;
     }
 
+    /// How long that is.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Who shares.
     pub fn set_members(&mut self, members: Members) {
         self.members = members.sound();
@@ -231,7 +236,7 @@ impl Book {
         }
         let mut want = self.wanted(demand, now).saturating_sub(self.held(demand.cost, now));
         if self.terms.has_days() && self.clock.at_least(now).is_none() {
-            // What day it is there must be known first.
+            // What day it is there must be known first; the ledger does nothing else for who does not.
             want = 0;
         }
         Some(self.make(u32::try_from(want).unwrap_or(WANT_MAX).min(WANT_MAX), demand.cost, now))
@@ -239,10 +244,33 @@ impl Book {
 
     /// Gives everything back that is not used, for an instance that ends in order; nothing if there is nothing.
     pub fn take_back(&mut self, now: Instant) -> Option<Ask> {
+        let is_asked = self.asked.is_some();
+        if is_asked {
+            // What that ask gives back it gives back, and what it is leased is not heard of any more: the next one tells so.
+            self.unanswered(now);
+        }
         for lease in std::mem::take(&mut self.leases) {
             give_up(&mut self.returned, &mut self.return_at, lease.granted, now);
         }
-        (!self.returned.is_empty()).then(|| self.make(0, 1, now))
+        (is_asked || !self.returned.is_empty()).then(|| self.make(0, 1, now))
+    }
+
+    /// An ask that takes nothing and tells nothing, for one that is no instance.
+    pub(crate) fn probe(&self, now: Instant) -> Ask {
+        Ask {
+            number: 1,
+            heard: 0,
+            want: 0,
+            cost: 1,
+            members: self.members,
+            days: self.terms.days(self.clock.at_least(now)),
+            terms: Arc::clone(&self.terms),
+            lapse: self.terms.lapse(),
+            returned: Vec::new(),
+            spent: None,
+            last: None,
+            valid_until: None,
+        }
     }
 
     fn make(&mut self, want: u32, cost: u32, now: Instant) -> Ask {

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::{ALONE_AFTER, ALONE_AT_START, BEAT, Members, PROBE};
+use super::{ALONE_AFTER, ALONE_AT_START, BEAT, GRACE_MIN, Members, PROBE};
 use crate::time::Instant;
 
 /// What an instance does that has been cut off for longer than the others count it.
@@ -70,8 +70,7 @@ impl Contact {
     pub fn new(policy: OnStoreFailure, grace: Duration, instances: Option<u32>, now: Instant) -> Self {
         Self {
             policy,
-            // Before that it would not even be alone.
-            grace: grace.max(ALONE_AFTER + BEAT * 2),
+            grace: grace.max(GRACE_MIN),
             instances,
             mode: Mode::Silent,
             last: now,
@@ -127,6 +126,11 @@ impl Contact {
         }
         self.next_beat = now.after(again);
         self.pass(now);
+    }
+
+    /// What it is the contact with has not answered since then, though the ledgers as a whole have.
+    pub fn unanswered_since(&mut self, since: Instant) {
+        self.last = self.last.min(since);
     }
 
     /// Whether it is time for a beat; if so, the next one is not due before this one has been answered or has failed.

@@ -22,7 +22,7 @@ mod state;
 use std::time::Duration;
 
 use super::terms::{HORIZON_MICROS, NEVER, micros};
-use super::{AGAIN_MAX, Ask, HoldNews, Leased, Stamp, TellHold, Terms, WANT_MAX};
+use super::{AGAIN_MAX, Ask, DayNow, HoldNews, Leased, Stamp, TellHold, Terms, WANT_MAX};
 use crate::lane::HeldBy;
 use line::Line;
 use state::{Now, Page, State};
@@ -53,7 +53,9 @@ impl Ledger {
     /// Deals out what can be, when the clock shows `now`.
     pub fn ask(&mut self, instance: &str, ask: &Ask, now: Stamp) -> Leased {
         let is_late = ask.valid_until.is_some_and(|until| now > until);
-        if is_late || ask.number <= self.line.heard(instance) {
+        // What it spent or gives back could be counted in no day.
+        let knows_no_day = ask.days.iter().any(DayNow::is_unknown);
+        if is_late || knows_no_day || ask.number <= self.line.heard(instance) {
             return nothing(ask.number, now);
         }
         let now = Now { at: now.0, members: ask.members.sound(), lapse: micros(ask.lapse), days: &ask.days };
@@ -163,7 +165,7 @@ impl Ledger {
     }
 }
 
-/// The answer to an ask for which nobody waits any more.
+/// The answer to an ask for which nobody waits any more, or that only learns what the clock shows.
 fn nothing(number: u64, at: Stamp) -> Leased {
     Leased {
         number,
@@ -175,5 +177,55 @@ fn nothing(number: u64, at: Stamp) -> Leased {
         among: 1,
         hold: None,
         fills: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::policy::Margin;
+    use crate::share::Members;
+
+    fn asked(number: u64, limit: &str, at: Option<Stamp>, want: u32) -> Ask {
+        let terms = Terms::new(&[limit.parse().unwrap()], 0, Margin::NONE);
+        Ask {
+            number,
+            heard: number - 1,
+            want,
+            cost: 1,
+            members: Members::ONE,
+            days: terms.days(at),
+            lapse: Duration::from_millis(50),
+            terms: Arc::new(terms),
+            returned: Vec::new(),
+            spent: None,
+            last: None,
+            valid_until: None,
+        }
+    }
+
+    /// An instance that was set up anew does not know at first what day it is there.
+    #[test]
+    fn a_day_that_begins_at_another_time_starts_with_what_was_used_whoever_asks_first() {
+        let now = Stamp(1_780_000_000_000_000);
+        let (before, after) = ("5 per day at 00:00 UTC", "5 per day at 00:00 Asia/Jakarta");
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.ask("old", &asked(1, before, Some(now), 3), now).due.len(), 3);
+        let first = ledger.ask("new", &asked(1, after, None, 0), now);
+        assert_eq!((first.at, first.due.len()), (now, 0));
+        assert_eq!(ledger.ask("new", &asked(2, after, Some(now), 9), now).due.len(), 2);
+    }
+
+    #[test]
+    fn a_hold_that_is_told_by_who_does_not_know_the_day_forgets_none() {
+        let now = Stamp(1_780_000_000_000_000);
+        let (before, after) = ("5 per day at 00:00 UTC", "5 per day at 00:00 Asia/Jakarta");
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.ask("old", &asked(1, before, Some(now), 3), now).due.len(), 3);
+        let Ask { terms, days, members, .. } = asked(1, after, None, 0);
+        ledger.tell(&TellHold { news: HoldNews::Released, terms, days, members }, now);
+        assert_eq!(ledger.ask("new", &asked(1, after, Some(now), 9), now).due.len(), 2);
     }
 }

@@ -171,6 +171,11 @@ pub(super) fn shared_count(count: u64, members: Members) -> u64 {
 }
 
 impl DayNow {
+    /// Whether it is not known which day it is.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.today == 0
+    }
+
     /// All time as one day.
     pub(super) const NONE: Self = Self { before: 0, today: 0, after: 0, begin: Stamp(0), end: Stamp(NEVER) };
 

@@ -96,12 +96,13 @@ fn write_terms(terms: &Terms, days: &[DayNow], args: &mut Vec<String>) {
 }
 
 impl Leased {
-    /// Reads what the script answered.
+    /// Reads what the script answered to the ask of this number. An answer to another one would leave that one unanswered, and its
+    /// lane waiting for it for ever.
     ///
     /// # Errors
     /// It is not what a ledger answers: something else has the key, or it is no such server.
-    pub fn read(answer: &[i64]) -> Result<Self, Nonsense> {
-        Self::parse(answer).ok_or(Nonsense)
+    pub fn read(answer: &[i64], to: u64) -> Result<Self, Nonsense> {
+        Self::parse(answer).filter(|leased| leased.number == to).ok_or(Nonsense)
     }
 
     fn parse(answer: &[i64]) -> Option<Self> {
@@ -144,12 +145,12 @@ mod tests {
     #[test]
     fn an_answer_is_read_and_nonsense_is_not() {
         let answer = [7, 1, 1_000_000, 2_500, -1, 3, 0, 0, 1, 1_500, 20, 0, 500, 200_000];
-        let leased = Leased::read(&answer).unwrap();
+        let leased = Leased::read(&answer, 7).unwrap();
         assert_eq!((leased.number, leased.at, leased.among), (7, Stamp(1_000_000), 3));
         assert_eq!(leased.due, [Stamp(1_000_000), Stamp(1_000_500), Stamp(1_200_000)]);
         assert_eq!((leased.next_in, leased.again_in, leased.hold), (Duration::from_micros(2_500), None, None));
         assert_eq!(leased.fills, [Fill { tokens: 1.5, capacity: 20.0 }]);
-        let held = Leased::read(&[7, 1, 1, 0, 4_000, 1, 9_000, 1, 0]).unwrap();
+        let held = Leased::read(&[7, 1, 1, 0, 4_000, 1, 9_000, 1, 0], 7).unwrap();
         assert_eq!(held.hold, Some((Duration::from_millis(9), HeldBy::Operator)));
         assert_eq!(held.again_in, Some(Duration::from_millis(4)));
         let mut long = answer.to_vec();
@@ -162,9 +163,11 @@ mod tests {
             &long,
             &far,
             &[7, 1, 1, 0, 0, 0, 0, 0, 0],
-            &[1, 1, 1, 0, 0, 1, 0, 0, i64::MAX],
+            // To another ask.
+            &[8, 1, 1, 0, 0, 1, 0, 0, 0],
+            &[7, 1, 1, 0, 0, 1, 0, 0, i64::MAX],
         ] {
-            assert_eq!(Leased::read(nonsense), Err(Nonsense), "{nonsense:?}");
+            assert_eq!(Leased::read(nonsense, 7), Err(Nonsense), "{nonsense:?}");
         }
     }
 }

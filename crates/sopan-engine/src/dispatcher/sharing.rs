@@ -58,6 +58,13 @@ impl Dispatcher {
         self.act(|shared, now| shared.lane.hear_hold(news, now));
     }
 
+    /// By which it is found out whether the lane's ledger can be asked.
+    pub(crate) fn probe(&self) -> Option<Ask> {
+        let mut shared = self.shared.lock();
+        let now = shared.now(self.clock);
+        shared.lane.probe(now)
+    }
+
     /// What the lane gives back, for a process that ends in order.
     pub(crate) fn take_back(&self) -> Option<Ask> {
         let mut shared = self.shared.lock();

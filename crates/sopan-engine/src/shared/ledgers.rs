@@ -33,8 +33,8 @@ pub trait Ledgers: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Whether the part of the store is there that has this lane's ledger.
-    fn probe<'a>(&'a self, lane: &'a str) -> Answer<'a, ()>;
+    /// Whether this lane's ledger can be asked. `ask` is one that takes nothing, in nobody's name.
+    fn probe<'a>(&'a self, lane: &'a str, ask: &'a Ask) -> Answer<'a, ()>;
 
     /// Tells what others let all know, until that is lost; answers why it was. What is missed meanwhile a lane learns with the
     /// next answer of its ledger.

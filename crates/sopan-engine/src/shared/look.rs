@@ -22,6 +22,8 @@ pub struct StoreLook {
     pub seen: u32,
     /// Instances for which a share is kept.
     pub counted: u32,
+    /// In how many parts limits are divided where it goes by itself: as it was told, else as many as were counted of late.
+    pub parts: u32,
     /// Questions that it has answered.
     pub round_trips: u64,
     /// How long it took to answer of late; none before it has answered.

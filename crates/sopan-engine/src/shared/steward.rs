@@ -5,12 +5,13 @@
 //! goes on side by side: nothing waits for anything else's answer.
 //!
 //! A Cluster can lose a part of itself. Then only the lanes of that part are cut off, each with a [`Contact`] of its own until
-//! its part answers again.
+//! its part answers again. So is any lane whose ledger cannot be used for long while the store answers otherwise: another
+//! version's, somebody else's value under its key, no right to it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use sopan_core::share::{Contact, HoldNews, Leased, Members, Mode, OnStoreFailure, TellHold};
+use sopan_core::share::{ALONE_AFTER, Contact, HoldNews, Leased, Members, Mode, OnStoreFailure, TellHold};
 use sopan_core::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
@@ -40,10 +41,12 @@ pub(super) struct Steward {
 /// What the steward knows of a lane.
 struct Lane {
     seated: Arc<Seated>,
-    /// Where its part of a Cluster does not answer.
+    /// Where its part of a Cluster does not answer, or its ledger alone.
     contact: Option<Contact>,
+    /// Since when none of its asks was answered, while beats were.
+    unanswered: Option<Instant>,
     told: (Mode, Members),
-    /// A pause of its own that the store has not been told of.
+    /// A pause of its own that the store has not been told of, as it stood then.
     untold: Option<(TellHold, Instant)>,
 }
 
@@ -61,7 +64,7 @@ enum Done {
     Asked { lane: usize, answer: Result<Leased, Fault>, at: Instant },
     Beaten { sent: Instant, answer: Result<Members, Fault>, at: Instant },
     Probed { lane: usize, answer: Result<(), Fault>, at: Instant },
-    Told { lane: usize, told: TellHold, answer: Result<(), Fault>, at: Instant },
+    Told { lane: usize, told: TellHold, since: Instant, answer: Result<(), Fault>, at: Instant },
 }
 
 impl Steward {
@@ -85,6 +88,8 @@ impl Steward {
     pub(super) async fn run(mut self) {
         let clock = self.shared.clock;
         while !self.shared.is_leaving() {
+            // Before lanes are seated: one that has joined in between has none here yet, and what it wants waits.
+            self.shared.take_errands(&mut self.errands);
             self.seat();
             let now = clock.now();
             let next = self.time(now);
@@ -109,7 +114,13 @@ impl Steward {
         let new = self.shared.seats_from(self.lanes.len());
         self.is_news |= !new.is_empty();
         let told = (Mode::Silent, Members::ONE);
-        self.lanes.extend(new.into_iter().map(|seated| Lane { seated, contact: None, told, untold: None }));
+        self.lanes.extend(new.into_iter().map(|seated| Lane {
+            seated,
+            contact: None,
+            unanswered: None,
+            told,
+            untold: None,
+        }));
     }
 
     /// Does what time brings; answers when to look again.
@@ -146,15 +157,19 @@ impl Steward {
 
     fn probe(&mut self, lane: usize) {
         let (shared, seated) = (Arc::clone(&self.shared), Arc::clone(&self.lanes[lane].seated));
+        let Some(ask) = seated.dispatcher().and_then(|dispatcher| dispatcher.probe()) else {
+            // Nobody is left who could be cut off.
+            self.lanes[lane].contact = None;
+            return;
+        };
         self.trips.spawn(async move {
-            let (answer, at) = shared.trip(Trip::Beat, shared.ledgers.probe(&seated.tag)).await;
+            let (answer, at) = shared.trip(Trip::Beat, shared.ledgers.probe(&seated.tag, &ask)).await;
             Done::Probed { lane, answer, at }
         });
     }
 
     /// Asks for all lanes that want something.
     fn errands(&mut self) {
-        self.shared.take_errands(&mut self.errands);
         for (lane, Errand { tell, ask }) in std::mem::take(&mut self.errands) {
             if let Some(tell) = tell {
                 self.tell_all(lane, tell);
@@ -171,14 +186,15 @@ impl Steward {
 
     /// Lets everybody know of a lane's pause, at once or when it can be.
     fn tell_all(&mut self, lane: usize, told: TellHold) {
+        let since = self.shared.clock.now();
         if self.mode_of(lane) != Mode::Shared {
-            self.lanes[lane].untold = Some((told, self.shared.clock.now()));
+            self.lanes[lane].untold = Some((told, since));
             return;
         }
         let (shared, seated) = (Arc::clone(&self.shared), Arc::clone(&self.lanes[lane].seated));
         self.trips.spawn(async move {
             let (answer, at) = shared.trip(Trip::Hold, shared.ledgers.hold(&seated.tag, &told)).await;
-            Done::Told { lane, told, answer, at }
+            Done::Told { lane, told, since, answer, at }
         });
     }
 
@@ -191,8 +207,12 @@ impl Steward {
                         Err(_) => dispatcher.unanswered(),
                     }
                 }
-                if let Err(fault) = answer {
-                    self.lost(Some(lane), &fault, at);
+                match answer {
+                    Ok(_) => self.lanes[lane].unanswered = None,
+                    Err(fault) => {
+                        self.lanes[lane].unanswered.get_or_insert(at);
+                        self.lost(Some(lane), &fault, at);
+                    }
                 }
             }
             Done::Beaten { sent, answer: Ok(members), at } => self.found(sent, members, at),
@@ -200,9 +220,12 @@ impl Steward {
             Done::Probed { lane, answer: Ok(()), at } => self.mended(lane, at),
             Done::Probed { lane, answer: Err(fault), at } => self.lost(Some(lane), &fault, at),
             Done::Told { answer: Ok(()), .. } => {}
-            Done::Told { lane, told, answer: Err(fault), at } => {
+            Done::Told { lane, told, since, answer: Err(fault), at } => {
+                let untold = &mut self.lanes[lane].untold;
                 // Unless there is later news.
-                self.lanes[lane].untold.get_or_insert((told, at));
+                if untold.as_ref().is_none_or(|(_, other)| *other <= since) {
+                    *untold = Some((told, since));
+                }
                 self.lost(Some(lane), &fault, at);
             }
         }
@@ -211,12 +234,16 @@ impl Steward {
     /// The store does not answer, or a part of it that `lane` needs.
     fn lost(&mut self, lane: Option<usize>, fault: &Fault, now: Instant) {
         self.is_news = true;
-        if let Some(lane) = lane.filter(|_| self.shared.ledgers.is_in_parts() && self.contact.mode() == Mode::Shared) {
-            let seated = Arc::clone(&self.lanes[lane].seated);
-            let contact = self.lanes[lane].contact.get_or_insert_with(|| {
+        if let Some(lane) = lane.filter(|lane| self.is_alone_in_it(*lane, now)) {
+            let Lane { seated, contact, unanswered, .. } = &mut self.lanes[lane];
+            let contact = contact.get_or_insert_with(|| {
                 let upstream = &*seated.upstream;
                 tracing::warn!(upstream, why = fault.kind(), "of {upstream} Redis {fault}: {}", goes_on(&self.contact));
-                self.contact.clone()
+                let mut contact = self.contact.clone();
+                if let Some(since) = unanswered {
+                    contact.unanswered_since((*since).max(now.before(ALONE_AFTER)));
+                }
+                contact
             });
             return contact.failed(now);
         }
@@ -224,8 +251,21 @@ impl Steward {
         self.trouble.begins(&self.contact, fault, now);
     }
 
+    /// Whether what was not answered to a lane is no matter of the others. Where the store is in one piece, a failure is at first
+    /// one of all of it.
+    fn is_alone_in_it(&self, lane: usize, now: Instant) -> bool {
+        let Lane { contact, unanswered, .. } = &self.lanes[lane];
+        let is_long = || unanswered.is_some_and(|since| now.since(since) >= ALONE_AFTER);
+        // A lane that is cut off already says nothing new of the rest, which may be gone too by now, and must go on to try.
+        contact.is_some() || self.contact.mode() == Mode::Shared && (self.shared.ledgers.is_in_parts() || is_long())
+    }
+
     fn found(&mut self, sent: Instant, members: Members, now: Instant) {
         let was_shared = self.contact.mode() == Mode::Shared;
+        if !matches!(self.contact.mode(), Mode::Shared | Mode::Silent) {
+            // Nobody was answered.
+            self.lanes.iter_mut().for_each(|lane| lane.unanswered = None);
+        }
         self.is_news |= !was_shared || self.contact.members() != members;
         let is_first = !self.contact.was_answered();
         self.contact.answered(sent, members, now);
@@ -237,7 +277,8 @@ impl Steward {
 
     /// The part of the store that a lane needs answers again.
     fn mended(&mut self, lane: usize, _: Instant) {
-        let Lane { seated, contact, .. } = &mut self.lanes[lane];
+        let Lane { seated, contact, unanswered, .. } = &mut self.lanes[lane];
+        *unanswered = None;
         if contact.take().is_some() {
             let upstream = &*seated.upstream;
             tracing::info!(upstream, "of {upstream} Redis answers again: its limits are shared");
@@ -286,7 +327,7 @@ impl Steward {
                 seated.dispatcher().iter().for_each(|dispatcher| dispatcher.set_contact(now.0, now.1));
             }
         }
-        self.shared.show(StoreMode::of(self.contact.mode()), members);
+        self.shared.show(StoreMode::of(self.contact.mode()), members, self.contact.share());
     }
 }
 

@@ -34,7 +34,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
 use super::{Key, Place, Purge, Variant};
-use crate::budget::ByteBudget;
+use crate::budget::{ByteBudget, Held};
 use crate::clock::Clock;
 use crate::jitter::Jitter;
 use crate::store::entry::Body;
@@ -117,10 +117,18 @@ pub struct CommonsUsage {
 
 /// What waits to be written holds no more than this; beyond that nothing is stored there until it has gone.
 const PENDING_MAX: u64 = 16 << 20;
+/// Beside answers what waits in all strands holds no more than this, a kilobyte each: a target may be long.
+const TEXTS_MAX: u64 = 8 << 20;
 /// What is told later, since the server could not be reached; beyond that all of the upstreams is made untrue.
 const UNTOLD_MAX: usize = 1024;
+/// And so much text: a target may be long.
+const UNTOLD_BYTES_MAX: usize = 1 << 20;
 /// Paths that are remembered to have been purged, of each upstream; beyond that it is all.
 const BELOW_MAX: usize = 64;
+/// So much is done at the server at the same time: what concerns one target in its order, other targets meanwhile.
+const STRANDS: usize = 32;
+/// So much may wait to be done in each; a server that is further behind is left alone until it has been caught up with.
+const STRAND_MAX: usize = 256;
 /// A value is from the future if it was received later than this much from now: how old it is nobody knows.
 const AHEAD_MAX: u64 = 1_000_000;
 
@@ -143,8 +151,9 @@ pub(super) struct Commons {
     waiting: Arc<Waiting>,
     last_token: AtomicU64,
     pending: Arc<ByteBudget>,
-    work: mpsc::UnboundedSender<Work>,
-    to_do: Mutex<Option<mpsc::UnboundedReceiver<Work>>>,
+    texts: Arc<ByteBudget>,
+    strands: Vec<mpsc::Sender<(Work, Held)>>,
+    to_do: Mutex<Vec<mpsc::Receiver<(Work, Held)>>>,
     counts: Counts,
 }
 
@@ -174,7 +183,7 @@ impl Commons {
     /// `known` is how far a process before this one had heard of what became untrue.
     pub(super) fn new(settings: CommonsSettings, known: Heard) -> Arc<Self> {
         let CommonsSettings { server, timeout, entry_bytes_max, instance, clock } = settings;
-        let (work, to_do) = mpsc::unbounded_channel();
+        let (strands, to_do) = (0..STRANDS).map(|_| mpsc::channel(STRAND_MAX)).unzip();
         Arc::new(Self {
             server,
             timeout,
@@ -190,8 +199,9 @@ impl Commons {
             waiting: Arc::default(),
             last_token: AtomicU64::new(0),
             pending: Arc::new(ByteBudget::new(PENDING_MAX)),
-            work,
-            to_do: Mutex::new(Some(to_do)),
+            texts: Arc::new(ByteBudget::new(TEXTS_MAX)),
+            strands,
+            to_do: Mutex::new(to_do),
             counts: Counts::default(),
         })
     }
@@ -290,7 +300,8 @@ impl Commons {
         if untold.iter().any(|(other, untold)| *other == tag && (*untold == Untrue::All || *untold == scope)) {
             return;
         }
-        if untold.len() >= UNTOLD_MAX {
+        let bytes = untold.iter().map(|(_, scope)| scope.bytes()).sum::<usize>() + scope.bytes();
+        if untold.len() >= UNTOLD_MAX || bytes > UNTOLD_BYTES_MAX {
             let mut tags: Vec<_> = untold.drain(..).map(|(tag, _)| tag).chain([tag]).collect();
             tags.sort_unstable_by_key(|tag| tag.0);
             tags.dedup();
@@ -366,11 +377,6 @@ impl Commons {
         if let Some(part) = self.part_of(key).filter(|_| !slots.is_empty() && self.is_in_step()) {
             self.send(Work::Remove { part, key: key.clone(), slots });
         }
-    }
-
-    fn send(&self, work: Work) {
-        // Without somebody who does it the process is about to end.
-        let _ = self.work.send(work);
     }
 
     /// When an answer was received, by the server's clock.

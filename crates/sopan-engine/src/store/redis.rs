@@ -8,6 +8,7 @@
 
 mod connect;
 mod ledgers;
+mod replies;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -25,9 +26,11 @@ use sopan_core::time::Instant;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
-use crate::transport::{Roots, TlsError};
+use crate::transport::TlsError;
 use connect::{Line, Way};
 pub(crate) use ledgers::RedisLedgers;
+use replies::Excess;
+pub(crate) use replies::NUMBERS_MAX;
 pub use url::{RedisUrl, RedisUrlError};
 
 /// Where Redis is, and how long it may take.
@@ -157,17 +160,13 @@ const CLUSTER_MENDS: Duration = Duration::from_secs(5);
 const SAID_MAX: usize = 200;
 
 impl Redis {
-    /// Nothing is connected yet.
+    /// Nothing is connected yet. No reply that is longer than this is read.
     ///
     /// # Errors
     /// Settings that cannot be used, whatever the server says.
-    pub(crate) fn new(settings: RedisSettings, clock: Clock) -> Result<Self, RedisSetupError> {
-        let RedisSettings { url, ca_file, timeout } = settings.clone();
-        let roots = Roots { ca_file };
-        roots.check()?;
-        let authorities = roots.pem()?;
-        let way = Way::new(settings, authorities)
-            .map_err(|error| RedisSetupError::Settings { url: url.to_string(), why: error.to_string() })?;
+    pub(crate) fn new(settings: RedisSettings, reply_max: usize, clock: Clock) -> Result<Self, RedisSetupError> {
+        let RedisSettings { url, timeout, .. } = settings.clone();
+        let way = Way::new(settings, reply_max)?;
         let (state, changed) = (Mutex::new(State::Idle), Notify::new());
         Ok(Self { inner: Arc::new(Inner { way, url, timeout, clock, state, changed }) })
     }
@@ -235,7 +234,7 @@ impl Redis {
         };
         let subscribed = async {
             let mut line = self.inner.way.listen(push).await?;
-            line.subscribe(channel).await?;
+            line.line.subscribe(channel).await?;
             Ok::<_, RedisError>(line)
         };
         let mut line = match tokio::time::timeout(CONNECT_MAX, subscribed).await {
@@ -366,6 +365,12 @@ impl Inner {
             said.truncate(at);
             said.push('…');
         }
+        if let Some(meant) = meant(error, &self.url) {
+            return Fault::Refused(meant.to_owned());
+        }
+        if let Some(excess) = Excess::of(error) {
+            return Fault::Nonsense(excess.to_string());
+        }
         match error.kind() {
             _ if error.is_timeout() => Fault::Slow(self.timeout),
             ErrorKind::AuthenticationFailed => Fault::Refused("it does not accept the user or the password".to_owned()),
@@ -373,6 +378,26 @@ impl Inner {
             ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Fault::Nonsense(said),
             _ => Fault::Unreachable(said),
         }
+    }
+}
+
+/// What a server means that is another one than the URL says, or wants to know who asks. It says so in words of its own, some of
+/// which depend on how long the question is.
+fn meant(error: &RedisError, url: &RedisUrl) -> Option<&'static str> {
+    let (code, said) = (error.code().unwrap_or_default(), error.to_string());
+    match url.kind() {
+        // Nothing longer than a login is even read.
+        _ if code == "NOAUTH" || said.contains("unauthenticated") => Some("it wants a password, and its URL has none"),
+        "standalone" | "sentinel" if matches!(code, "MOVED" | "ASK" | "CLUSTERDOWN") => {
+            Some("it is a node of a Cluster; write redis-cluster://HOST as its URL")
+        }
+        "cluster" if said.contains("cluster support disabled") => {
+            Some("it is no Cluster; write redis://HOST as its URL")
+        }
+        "sentinel" if said.contains("unknown command 'SENTINEL'") => {
+            Some("it is no Sentinel; write redis://HOST as its URL, or the port of a Sentinel, mostly 26379")
+        }
+        _ => None,
     }
 }
 

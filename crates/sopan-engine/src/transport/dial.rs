@@ -106,7 +106,7 @@ impl TcpDial {
     }
 
     async fn connect(&self, offer: Offer) -> io::Result<Stream> {
-        let tcp = self.connect_tcp().await?;
+        let tcp = connect_tcp(&self.host, self.port).await?;
         tcp.set_nodelay(true)?;
         let Some(Tls { name, any, http_1 }) = &self.tls else { return Ok(Stream::Tcp(tcp)) };
         let connector = if offer == Offer::Any { any } else { http_1 };
@@ -115,14 +115,12 @@ impl TcpDial {
     }
 }
 
-impl TcpDial {
-    /// Tries the name's addresses. A name without an address is told apart: [`io::ErrorKind::NotFound`].
-    async fn connect_tcp(&self) -> io::Result<TcpStream> {
-        let not_found = |why: String| io::Error::new(io::ErrorKind::NotFound, why);
-        let addresses = tokio::net::lookup_host((&*self.host, self.port)).await;
-        let addresses = addresses.map_err(|e| not_found(e.to_string()))?;
-        race(addresses, not_found("the name has no address".to_owned()), TcpStream::connect).await
-    }
+/// Tries the name's addresses. A name without an address is told apart: [`io::ErrorKind::NotFound`].
+pub(crate) async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let not_found = |why: String| io::Error::new(io::ErrorKind::NotFound, why);
+    let addresses = tokio::net::lookup_host((host, port)).await;
+    let addresses = addresses.map_err(|e| not_found(e.to_string()))?;
+    race(addresses, not_found("the name has no address".to_owned()), TcpStream::connect).await
 }
 
 impl Dial for TcpDial {

@@ -92,6 +92,17 @@ impl Roots {
         let of = |path: &PathBuf| read(path).map_err(|why| TlsError::CaFile { path: path.clone(), why });
         self.ca_file.as_ref().map(of).transpose()
     }
+
+    /// TLS to a server that only the authorities of the file vouch for, or without one the system's.
+    pub(crate) fn alone(&self) -> Result<ClientConfig, TlsError> {
+        let mut store = RootCertStore::empty();
+        match &self.ca_file {
+            Some(path) => add_file(&mut store, path)?,
+            None => store = self::store(self)?,
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(provider())).with_safe_default_protocol_versions()?;
+        Ok(config.with_root_certificates(store).with_no_client_auth())
+    }
 }
 
 impl ClientCertificate {

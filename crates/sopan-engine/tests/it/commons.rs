@@ -233,6 +233,55 @@ async fn what_lasts_for_a_while_ends_in_redis_too() {
     }
 }
 
+/// Whoever else writes there costs what was stored, and not that answers are shared from then on.
+#[tokio::test]
+async fn what_others_have_written_under_the_keys_is_dropped() {
+    let Some(server) = Server::start() else { return };
+    let (mut hand, server) = (server.connect(), redis(&server));
+    let (tag, name, slot) = (Tag([1; 8]), Name([2; 16]), Slot([3; 16]));
+    let key = |what: &str| format!("test:{{{tag}}}:{what}");
+    let (purges, answers) = (key("purges"), key(&format!("answer:{name}")));
+    let (lead, of) = (Lead { course: name, token: 1, ends_after: s(10) }, Target { tag, name });
+    let mut number = 0;
+    let mut is_shared = async |what: &[&str]| {
+        let caught = server.catch_up(&[Known { tag, number, is_in_doubt: false }]).await;
+        let CaughtUp { purges, .. } = caught.unwrap_or_else(|why| panic!("{what:?}: {why}")).remove(0);
+        assert!(purges.number >= number && purges.number < 1 << 52, "{what:?}: {purges:?}");
+        number = purges.number;
+        let fetched = server.fetch(of, &[slot.whose()], Some(lead)).await;
+        assert!(fetched.is_ok(), "{what:?}: {fetched:?}");
+        let put = Put { slot, value: "x".into(), replaces: Vec::new(), number, ttl: s(60) };
+        assert_eq!(server.put(of, put).await, Ok(true), "{what:?}");
+        let found = server.fetch(of, &[slot.whose()], None).await;
+        assert_eq!(found, Ok(Fetched::Found(vec![(slot, "x".into())])), "{what:?}");
+        assert_eq!(server.let_go(tag, lead).await, Ok(()), "{what:?}");
+    };
+    is_shared(&[]).await;
+    for (field, value) in [
+        ("number", "18446744073709551616"),
+        ("number", "9007199254740992"),
+        ("number", "nan"),
+        ("number", "inf"),
+        ("number", "1.5"),
+        ("number", ""),
+        ("swept", "x"),
+        ("all", "-1"),
+        ("/orders", "1e99"),
+    ] {
+        let command = ["HSET", &*purges, field, value];
+        hand.call(&command);
+        is_shared(&command).await;
+    }
+    for key in [purges, answers, key(&format!("lead:{name}"))] {
+        hand.call(&["DEL", &key]);
+        for command in [&["SET", &*key, "x"][..], &["LPUSH", &*key, "x"]] {
+            hand.call(command);
+            is_shared(command).await;
+            hand.call(&["DEL", &key]);
+        }
+    }
+}
+
 /// A target has no more answers than in memory, and the latest is among them; of very many paths it is all.
 #[tokio::test]
 async fn what_redis_keeps_is_bounded() {

@@ -288,8 +288,19 @@ async fn a_store_that_forgets_everything_lets_nobody_exceed_the_rate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_part_of_the_store_that_is_gone_concerns_only_the_lanes_that_need_it() {
+    // At each of the two instances the log tells it once, of that lane.
+    one_ledger_cannot_be_used(Store::of_parts(true), 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_cannot_be_used_starves_no_lane_where_the_store_answers() {
+    // A value of another version under its key, no right to it. At first it may be all of the store.
+    one_ledger_cannot_be_used(Store::new(), 4).await;
+}
+
+/// One of two lanes gets no answers; so many warnings tell of it.
+async fn one_ledger_cannot_be_used(store: Arc<Store>, warnings: usize) {
     let log = Log::keep();
-    let store = Store::of_parts(true);
     let shared = ["one", "two"].map(|name| store.instance(name, GoingAlone::default()));
     let bench = |shared, name: &str| {
         Bench::sharing(
@@ -319,9 +330,9 @@ async fn a_part_of_the_store_that_is_gone_concerns_only_the_lanes_that_need_it()
         assert!((38..=41).contains(&rate.iter().sum::<usize>()), "{rate:?} in 4 s");
     }
     assert!(shared.iter().all(|shared| shared.look().mode == StoreMode::Shared));
-    let warnings = log.warnings();
-    let told = "Redis refuses: CLUSTERDOWN: this instance goes on at 1 of 2 parts of each limit";
-    assert!(warnings.len() == 2 && warnings.iter().all(|warning| warning.ends_with(told)), "{warnings:#?}");
+    let told = log.warnings();
+    let ending = "Redis refuses: CLUSTERDOWN: this instance goes on at 1 of 2 parts of each limit";
+    assert!(told.len() == warnings && told.iter().all(|warning| warning.ends_with(ending)), "{told:#?}");
     store.finds_its_part();
     sleep(s(2)).await;
     for rate in rates().await {
@@ -329,6 +340,41 @@ async fn a_part_of_the_store_that_is_gone_concerns_only_the_lanes_that_need_it()
     }
     let back =
         log.entries().into_iter().filter(|entry| entry.message.ends_with("Redis answers again: its limits are shared"));
-    assert_eq!((log.warnings().len(), back.count()), (2, 2));
+    assert_eq!((log.warnings().len(), back.count()), (warnings, 2));
     drop(crowds);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_of_the_store_that_was_gone_before_all_of_it_is_found_again() {
+    let store = Store::of_parts(true);
+    let shared = store.instance("one", GoingAlone::default());
+    let bench = Bench::sharing(&shared, |_| Answer::json(200, "{}"), ten_a_second);
+    sleep(s(1)).await;
+    let crowd = bench.crowd(400);
+    sleep(s(2)).await;
+    store.loses_a_part();
+    sleep(s(3)).await;
+    store.fails(Some(Fault::Unreachable("connection refused".to_owned())));
+    sleep(s(5)).await;
+    store.finds_its_part();
+    store.fails(None);
+    sleep(s(3)).await;
+    let before = store.asks();
+    sleep(s(2)).await;
+    assert!(store.asks() > before, "its lane takes turns of the ledger again");
+    drop(crowd);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_pauses_that_could_not_be_told_the_later_news_is() {
+    let group = Group::new(2, GoingAlone::default()).await;
+    group.store.fails(Some(Fault::Slow(ms(100))));
+    assert!(group.benches[0].engine.hold(s(60)).is_ok());
+    sleep(ms(20)).await;
+    assert_eq!(group.benches[0].engine.release(), Ok(true));
+    sleep(ms(300)).await;
+    group.store.fails(None);
+    sleep(s(3)).await;
+    assert_eq!(group.modes(), [StoreMode::Shared; 2]);
+    assert!(group.benches.iter().all(|bench| bench.snapshot().hold.is_none()), "it was released");
 }

@@ -34,6 +34,7 @@ impl Scene {
     pub(super) fn state(&self) -> State {
         let now = SystemTime::now();
         let upstreams = self.upstreams.iter().enumerate();
+        let look = self.shared.as_ref().map(|store| store.look());
         State {
             version: version::NUMBER.to_owned(),
             started: Stamp(self.started).to_string(),
@@ -42,10 +43,10 @@ impl Scene {
             draining: self.drain.has_begun(),
             connections: connections(&self.places, self.max_connections),
             log_lines_lost: log::lines_lost(),
-            store: self.shared.as_ref().map(|store| shared(&store.look())),
+            store: look.as_ref().map(shared),
             cache: self.cache.as_ref().map(|cache| store(cache.usage())),
             upstreams: upstreams
-                .map(|(number, behind)| upstream(behind, &self.clients, self.metrics.totals(number)))
+                .map(|(number, behind)| upstream(behind, &self.clients, self.metrics.totals(number), look.as_ref()))
                 .collect(),
             exchanges: self.recent.newest().iter().map(|ended| self.exchange(ended)).collect(),
         }
@@ -53,7 +54,8 @@ impl Scene {
 
     /// How much each upstream has to do now.
     pub(super) fn loads(&self) -> Box<[Load]> {
-        self.upstreams.iter().map(load).collect()
+        let store = self.shared.as_ref().map(|store| store.look());
+        self.upstreams.iter().map(|behind| load(behind, store.as_ref())).collect()
     }
 
     fn exchange(&self, ended: &Ended) -> Exchange {
@@ -83,7 +85,7 @@ pub(super) fn connections(places: &Semaphore, max: usize) -> Connections {
     Connections { open: (max - places.available_permits().min(max)) as u64, max: max as u64 }
 }
 
-fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
+fn upstream(behind: &Behind, names: &Clients, totals: Totals, store: Option<&StoreLook>) -> Upstream {
     let Look { snapshot, outlook, lines } = behind.upstream.look(CLIENTS_MAX);
     let clients = lines.iter().map(|(line, wait)| Client {
         name: names.name(line.client).into_owned(),
@@ -98,7 +100,7 @@ fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
         observe: behind.upstream.is_only_observed(),
         shared: behind.upstream.is_shared(),
         limits: limits(&behind.limits, &snapshot, &outlook),
-        allowed_per_s: allowed_now(&behind.limits, &snapshot),
+        allowed_per_s: allowed_now(&behind.limits, &snapshot, part(behind, store)),
         sustained_per_s: behind.limits.iter().map(sustained_per_s).reduce(f64::min),
         used_per_s: thousandths(outlook.used_per_s),
         empty_in_s: outlook.lasts.map(seconds),
@@ -122,10 +124,10 @@ fn upstream(behind: &Behind, names: &Clients, totals: Totals) -> Upstream {
     }
 }
 
-fn load(behind: &Behind) -> Load {
+fn load(behind: &Behind, store: Option<&StoreLook>) -> Load {
     let Look { snapshot, outlook, .. } = behind.upstream.look(0);
     Load {
-        allowed_per_s: allowed_now(&behind.limits, &snapshot),
+        allowed_per_s: allowed_now(&behind.limits, &snapshot, part(behind, store)),
         used_per_s: outlook.used_per_s,
         waiting: snapshot.waiting as u64,
     }
@@ -154,9 +156,22 @@ fn window(limit: &Kept) -> Option<Duration> {
 }
 
 /// What may go in a second as it is now. A quota of which some is left stops nobody.
-fn allowed_now(limits: &[Kept], snapshot: &Snapshot) -> Option<f64> {
+fn allowed_now(limits: &[Kept], snapshot: &Snapshot, part: f64) -> Option<f64> {
     let is_closed = snapshot.hold.is_some() || matches!(snapshot.breaker, breaker::State::Open { .. });
-    if is_closed { Some(0.0) } else { allowed_by(limits, &snapshot.fills) }
+    if is_closed { Some(0.0) } else { allowed_by(limits, &snapshot.fills).map(|whole| whole * part) }
+}
+
+/// What part of its limits may be used: all of them together while they are shared, and this one's share where it is cut off.
+fn part(behind: &Behind, store: Option<&StoreLook>) -> f64 {
+    store.filter(|_| behind.upstream.is_shared()).map_or(1.0, part_of)
+}
+
+fn part_of(store: &StoreLook) -> f64 {
+    match store.mode {
+        StoreMode::Shared | StoreMode::Silent | StoreMode::Ignore => 1.0,
+        StoreMode::Alone => 1.0 / f64::from(store.parts.max(1)),
+        StoreMode::Refuse => 0.0,
+    }
 }
 
 fn allowed_by(limits: &[Kept], fills: &[Fill]) -> Option<f64> {
@@ -221,6 +236,7 @@ fn shared(look: &StoreLook) -> Shared {
         since_s: seconds(look.since),
         seen: look.seen,
         counted: look.counted,
+        parts: look.parts,
         round_trips: look.round_trips,
         // To the microsecond: one on the same machine takes less than a millisecond.
         round_trip_s: look.round_trip.map(|took| (took.as_secs_f64() * 1e6).round() / 1e6),
@@ -266,6 +282,31 @@ mod tests {
         ] {
             let fills = tokens.map(|tokens| Fill { tokens, capacity: 100.0 });
             assert_eq!(allowed_by(&kept(limits), &fills), expected, "{limits:?} {tokens:?}");
+        }
+    }
+
+    #[test]
+    fn an_instance_that_is_cut_off_may_use_its_part_of_what_all_may() {
+        for (mode, expected) in [
+            (StoreMode::Shared, 1.0),
+            (StoreMode::Silent, 1.0),
+            (StoreMode::Alone, 0.25),
+            (StoreMode::Refuse, 0.0),
+            (StoreMode::Ignore, 1.0),
+        ] {
+            let (url, since) = ("redis://127.0.0.1:6379".to_owned(), Duration::ZERO);
+            let look = StoreLook {
+                kind: "standalone",
+                url,
+                mode,
+                since,
+                seen: 1,
+                counted: 2,
+                parts: 4,
+                round_trips: 0,
+                round_trip: None,
+            };
+            assert_eq!(part_of(&look), expected, "{mode:?}");
         }
     }
 

@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) seen: u32,
     /// Instances for which a share is kept.
     pub(crate) counted: u32,
+    /// In how many parts limits are divided while it goes by itself.
+    pub(crate) parts: u32,
     /// Questions that were answered since the start.
     pub(crate) round_trips: u64,
     /// How long it took of late; none before there was an answer.

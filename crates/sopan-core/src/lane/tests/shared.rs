@@ -56,6 +56,30 @@ fn turns_leave_when_they_are_due_and_the_lane_asks_for_what_it_needs() {
     assert_eq!(gone, [(1, 0), (2, 0), (3, 0), (4, 10), (5, 20), (6, 30), (7, 40), (8, 50)]);
 }
 
+/// Nobody who is to wait for nothing would ever be let go, if the way to the ledger counted as a wait.
+#[test]
+fn who_may_not_wait_waits_for_the_ledger_all_the_same_but_for_no_turn() {
+    let (mut world, mut ledger) = shared(&["1/s burst 2"]);
+    let mut ask = |world: &mut World, now: u64| {
+        let asked = world.lane.ask(at(now)).expect("somebody wants a turn");
+        world.lane.lease(&ledger.ask("me", &asked, stamp(now + 1)), at(now + 3));
+        world.step(now + 3);
+    };
+    for (name, now) in [(1, 0), (2, 20)] {
+        world.come_as(1, now, Some(0));
+        ask(&mut world, now);
+        world.write(name, now + 3);
+    }
+    world.told.clear();
+    // It knows by now that there is nothing left.
+    world.come_as(1, 40, Some(0));
+    assert!(matches!(world.told.as_slice(), [Told::Refused(3, _)]), "{:?}", world.told);
+    world.told.clear();
+    world.come_as(1, 1_100, Some(0));
+    ask(&mut world, 1_100);
+    world.write(4, 1_103);
+}
+
 #[test]
 fn nothing_leaves_before_the_ledger_was_heard_of_and_one_ask_is_under_way_at_a_time() {
     let mut world = world(&["100/s burst 3"]);
@@ -217,6 +241,16 @@ fn a_hold_is_told_once_and_one_that_is_heard_is_not_told_again() {
 }
 
 #[test]
+fn no_hold_that_others_tell_of_is_longer_than_max_hold() {
+    let by = HeldBy::Upstream;
+    for remaining in [Duration::from_micros(u64::MAX), Duration::MAX] {
+        let mut world = shared(&["100/s"]).0;
+        world.lane.hear_hold(HoldNews::Held { remaining, by }, at(1_000));
+        assert_eq!(world.lane.held_until(), Some(at(3_601_000)));
+    }
+}
+
+#[test]
 fn limits_of_a_client_are_divided_by_all_who_count() {
     let limits = |limits: &[&str]| limits.iter().map(|limit| limit.parse().unwrap()).collect();
     let own = ClientLimits { client: ClientId(7), name: "seven".to_owned(), limits: limits(&["8 per 1min"]) };
@@ -260,4 +294,76 @@ fn a_lane_without_limits_lets_go_whatever_becomes_of_the_ledger_and_tells_of_hol
     world.told.clear();
     let name = world.come(2_000);
     world.told(&[Refused(name, Refusal::CutOff { retry_after: 1 })]);
+}
+
+#[test]
+fn a_turn_that_is_under_way_while_the_ledger_is_lost_twice_holds_its_tokens_until_it_is_settled() {
+    for is_written in [true, false] {
+        let (mut world, _) = shared(&["10/s burst 6"]);
+        let alone = Mode::Alone { share: 2 };
+        world.lane.set_contact(alone, Members::ONE, at(0));
+        world.come(0);
+        world.step(0);
+        let mut turn = world.turn(1);
+        world.lane.set_contact(Mode::Shared, Members::ONE, at(1_000));
+        world.lane.set_contact(alone, Members::ONE, at(3_000));
+        // Of the three that it may hold one is there at first, and taken.
+        world.come(3_000);
+        world.told.clear();
+        world.step(3_000);
+        world.told(&[]);
+        if is_written {
+            world.lane.written(&mut turn, at(3_010));
+        }
+        world.lane.finish(turn, at(3_010));
+        let gone = world.run(3_010, 4_000);
+        assert_eq!(gone, [(2, if is_written { 3_200 } else { 3_010 })]);
+    }
+}
+
+#[test]
+fn what_is_given_back_at_the_end_is_given_back_once() {
+    let (mut world, mut ledger) = shared(&["10 per 1h"]);
+    (0..2).for_each(|_| _ = world.come(0));
+    world.lease(&mut ledger, 0);
+    world.write(1, 0);
+    let turn = world.turn(2);
+    world.lane.finish(turn, at(10));
+    world.step(51);
+    let next = world.step(51).map_or(0, ms);
+    let under_way = world.lane.ask(at(next)).unwrap();
+    assert_eq!(under_way.returned.len(), 1);
+    // It ends before that is answered.
+    let last = world.lane.take_back(at(next + 1)).unwrap();
+    assert!(last.returned.is_empty(), "{:?} is told already", last.returned);
+    let fills = [under_way, last].map(|ask| ledger.ask("me", &ask, stamp(next + 1)).fills);
+    assert!(fills.iter().all(|fills| (fills[0].tokens - 9.0).abs() < f64::EPSILON), "{fills:?}");
+}
+
+#[test]
+fn what_was_leased_and_never_heard_of_is_given_back_at_the_end() {
+    let (mut world, mut ledger) = shared(&["10 per 1h"]);
+    (0..3).for_each(|_| _ = world.come(0));
+    let under_way = world.lane.ask(at(0)).unwrap();
+    assert_eq!(under_way.want, 3);
+    let last = world.lane.take_back(at(1)).expect("the ledger may have heard the one before");
+    assert_eq!(ledger.ask("me", &under_way, stamp(1)).due.len(), 3);
+    let fills = ledger.ask("me", &last, stamp(1)).fills;
+    assert!((fills[0].tokens - 10.0).abs() < f64::EPSILON, "{fills:?}");
+}
+
+#[test]
+fn what_was_spent_of_a_day_alone_is_told_when_the_day_there_is_known() {
+    let mut world = world(&["5 per day at 00:00 UTC"]);
+    let mut ledger = Ledger::default();
+    world.lane.share(TIMEOUT, at(0));
+    world.lane.set_contact(Mode::Alone { share: 1 }, Members::ONE, at(500));
+    world.lane.set_calendar(at(500), SystemTime::UNIX_EPOCH + Duration::from_micros(EPOCH));
+    (0..3).for_each(|_| _ = world.come_as(1, 500, None));
+    assert_eq!(world.run(500, 600).len(), 3);
+    // The ledger is heard of for the first time.
+    world.lane.set_contact(Mode::Shared, Members::ONE, at(1_000));
+    (0..7).for_each(|_| _ = world.come_as(1, 1_000, None));
+    let gone = world.run_with(&mut ledger, 1_000, 5_000);
+    assert_eq!(gone.len(), 2, "{gone:?}");
 }

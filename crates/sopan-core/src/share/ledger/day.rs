@@ -83,9 +83,11 @@ impl DayPage {
         }
     }
 
-    /// Where days begin at another time, the present one starts with what the last one had.
+    /// Where days begin at another time, the present one starts with what the last one had. As long as nobody says which one that
+    /// is, they begin as they did.
     pub(super) fn take_over(&mut self, old: &Self, day: &DayNow) {
-        if self.name == old.name {
+        if self.name == old.name || day.is_unknown() {
+            self.name.clone_from(&old.name);
             self.days.clone_from(&old.days);
         } else if let Some((_, used)) = old.days.first() {
             self.days = vec![(day.today, *used)];

@@ -13,15 +13,33 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::timeout;
 
-use super::server::Lead;
+use super::server::{Lead, Target};
 use super::work::Work;
-use super::{Commons, Name, Tag, count};
+use super::{Commons, Name, count};
 
 /// Leads, until it is dropped.
 pub(crate) struct CommonLead {
-    pub(super) commons: Arc<Commons>,
-    pub(super) tag: Tag,
-    pub(super) lead: Lead,
+    commons: Arc<Commons>,
+    of: Target,
+    lead: Lead,
+    may_lead: bool,
+}
+
+impl CommonLead {
+    /// From when that is asked for: who asks may leave before it hears that it leads.
+    pub(super) fn asked(commons: &Arc<Commons>, of: Target, course: Name, ends_after: Duration) -> Self {
+        let lead = Lead { course, token: commons.next_token(), ends_after };
+        Self { commons: Arc::clone(commons), of, lead, may_lead: true }
+    }
+
+    pub(super) fn wish(&self) -> Lead {
+        self.lead
+    }
+
+    /// It is said that somebody else leads, or nobody.
+    pub(super) fn does_not(mut self) {
+        self.may_lead = false;
+    }
 }
 
 impl fmt::Debug for CommonLead {
@@ -32,31 +50,43 @@ impl fmt::Debug for CommonLead {
 
 impl Drop for CommonLead {
     fn drop(&mut self) {
-        self.commons.send(Work::LetGo { tag: self.tag, lead: self.lead });
+        if self.may_lead {
+            self.commons.send(Work::LetGo { of: self.of, lead: self.lead });
+        }
     }
 }
 
 /// Who waits for whom.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(Mutex<HashMap<Name, Arc<Notify>>>);
+pub(super) struct Waiting(Mutex<HashMap<Name, Bell>>);
+
+/// What those hear who wait in one course.
+#[derive(Debug, Default)]
+struct Bell {
+    bell: Arc<Notify>,
+    /// How many do.
+    expected_by: usize,
+}
 
 impl Waiting {
     /// From now on a word about this course is heard.
     pub(super) fn expect(self: &Arc<Self>, course: Name) -> Expecting {
-        let bell = Arc::clone(self.0.lock().entry(course).or_default());
-        let mut rings = Box::pin(Arc::clone(&bell).notified_owned());
+        let mut all = self.0.lock();
+        let Bell { bell, expected_by } = all.entry(course).or_default();
+        *expected_by += 1;
+        let mut rings = Box::pin(Arc::clone(bell).notified_owned());
         rings.as_mut().enable();
-        Expecting { waiting: Arc::clone(self), course, bell, rings }
+        Expecting { waiting: Arc::clone(self), course, rings }
     }
 
     pub(super) fn tell(&self, course: Name) {
-        if let Some(bell) = self.0.lock().get(&course) {
+        if let Some(Bell { bell, .. }) = self.0.lock().get(&course) {
             bell.notify_waiters();
         }
     }
 
     pub(super) fn tell_all(&self) {
-        self.0.lock().values().for_each(|bell| bell.notify_waiters());
+        self.0.lock().values().for_each(|Bell { bell, .. }| bell.notify_waiters());
     }
 }
 
@@ -65,15 +95,15 @@ impl Waiting {
 pub(super) struct Expecting {
     waiting: Arc<Waiting>,
     course: Name,
-    bell: Arc<Notify>,
     rings: std::pin::Pin<Box<OwnedNotified>>,
 }
 
 impl Drop for Expecting {
     fn drop(&mut self) {
         let mut all = self.waiting.0.lock();
-        // The map's, this one, and the one of what rings.
-        if Arc::strong_count(&self.bell) <= 3 {
+        let Some(Bell { expected_by, .. }) = all.get_mut(&self.course) else { return };
+        *expected_by -= 1;
+        if *expected_by == 0 {
             all.remove(&self.course);
         }
     }
@@ -94,5 +124,29 @@ impl Awaited {
         count(&self.commons.counts.waited);
         // What takes too long is not waited for.
         let _ = timeout(self.ends_after.min(at_most), self.expecting.rings.as_mut()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_waits_for_any_more_is_forgotten_however_many_stop_at_once() {
+        let (waiting, barrier) = (Arc::<Waiting>::default(), Barrier::new(2));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for round in 0..20_000_u128 {
+                        let expecting = waiting.expect(Name(round.to_be_bytes()));
+                        barrier.wait();
+                        drop(expecting);
+                    }
+                });
+            }
+        });
+        assert_eq!(waiting.0.lock().len(), 0);
     }
 }

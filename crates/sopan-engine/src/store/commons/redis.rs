@@ -68,13 +68,13 @@ impl RedisCommons {
         clock: Clock,
     ) -> Result<Self, RedisSetupError> {
         let scripts = Scripts {
-            catch_up: Script::new(include_str!("redis/catch_up.lua")),
-            make_untrue: Script::new(include_str!("redis/make_untrue.lua")),
-            put: Script::new(include_str!("redis/put.lua")),
-            fetch: Script::new(include_str!("redis/fetch.lua")),
-            let_go: Script::new(include_str!("redis/let_go.lua")),
+            catch_up: Script::new(concat!(include_str!("redis/ours.lua"), include_str!("redis/catch_up.lua"))),
+            make_untrue: Script::new(concat!(include_str!("redis/ours.lua"), include_str!("redis/make_untrue.lua"))),
+            put: Script::new(concat!(include_str!("redis/ours.lua"), include_str!("redis/put.lua"))),
+            fetch: Script::new(concat!(include_str!("redis/ours.lua"), include_str!("redis/fetch.lua"))),
+            let_go: Script::new(concat!(include_str!("redis/ours.lua"), include_str!("redis/let_go.lua"))),
         };
-        let (redis, channel) = (Redis::new(settings, clock)?, format!("{prefix}:answers").into());
+        let (redis, channel) = (Redis::new(settings, reply_max(enough), clock)?, format!("{prefix}:answers").into());
         Ok(Self { redis, prefix: prefix.into(), channel, instance, enough, scripts })
     }
 
@@ -116,7 +116,8 @@ impl RedisCommons {
             || (Vec::new(), Duration::ZERO),
             |lead| (text(format_args!("{:032x}", lead.token)), lead.ends_after),
         );
-        let mut args = vec![token, text(ends_after.as_millis().max(1)), text(self.enough)];
+        let (enough, most) = (self.enough, value_max(self.enough));
+        let mut args = vec![token, text(ends_after.as_millis().max(1)), text(enough), text(most)];
         args.extend(whose.iter().map(|Whose(whose)| whose.to_vec()));
         let course = self.course(of.tag, lead.map_or(of.name, |lead| lead.course));
         let answer = self.run(&self.scripts.fetch, &[self.answers(of), course], &args).await?;
@@ -232,6 +233,17 @@ impl CommonsServer for RedisCommons {
             read::step(answer).ok_or_else(nonsense)
         })
     }
+}
+
+/// The largest value, where so many bytes are the most that a body has: with its head, and what it grows by where it cannot be
+/// compressed.
+fn value_max(body: u64) -> u64 {
+    body + (1 << 20)
+}
+
+/// Of several there are at most as many as are enough, and one more.
+fn reply_max(enough: u64) -> usize {
+    usize::try_from(2 * value_max(enough)).unwrap_or(usize::MAX)
 }
 
 fn text(what: impl fmt::Display) -> Vec<u8> {

@@ -168,6 +168,16 @@ pub enum Untrue {
     All,
 }
 
+impl Untrue {
+    /// What its text holds.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Target { target: text, .. } | Self::Below(text) => text.len(),
+            Self::All => 0,
+        }
+    }
+}
+
 /// Shows no secret of a query.
 impl fmt::Debug for Untrue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

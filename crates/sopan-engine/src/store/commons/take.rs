@@ -13,7 +13,7 @@ use sopan_core::policy::PathTreatment;
 
 use super::lead::{Awaited, CommonLead};
 use super::part::Part;
-use super::server::{Fetched, Lead, Led};
+use super::server::{Fetched, Led};
 use super::value::{Unread, Written};
 use super::work::{Work, target};
 use super::{Commons, Name, Slot, Whose, count};
@@ -68,14 +68,16 @@ impl Cache {
         if course.owner.is_some() {
             whose.push(Whose::of(course.host, course.owner));
         }
-        let lead = leads_for.map(|ends_after| {
+        let of = target(&part, course.key);
+        let would_lead = leads_for.map(|ends_after| {
             let name = Name::of_course(course.key, whose[whose.len() - 1], course.told_apart);
-            Lead { course: name, token: commons.next_token(), ends_after }
+            CommonLead::asked(&commons, of, name, ends_after)
         });
+        let lead = would_lead.as_ref().map(CommonLead::wish);
         // From before it is asked, lest that end between the answer and the wait for it.
         let expecting = lead.map(|lead| commons.waiting.expect(lead.course));
         let since = self.epoch();
-        let Some(fetched) = commons.ask(commons.server.fetch(target(&part, course.key), &whose, lead)).await else {
+        let Some(fetched) = commons.ask(commons.server.fetch(of, &whose, lead)).await else {
             return InCommon::Nothing(None);
         };
         let led = match fetched {
@@ -88,6 +90,7 @@ impl Cache {
                 if let Some(entry) = self.take(course.key, at_hand, read, since) {
                     count(&commons.counts.found);
                     part.is_of_use();
+                    would_lead.into_iter().for_each(CommonLead::does_not);
                     return InCommon::Found(entry);
                 }
                 count(&commons.counts.missed);
@@ -97,9 +100,10 @@ impl Cache {
                 }
             }
         };
-        match (led, lead, expecting) {
-            (Some(Led::ByMe), Some(lead), _) => InCommon::Nothing(Some(CommonLead { commons, tag: part.tag, lead })),
-            (Some(Led::ByAnother(ends_after)), _, Some(expecting)) => {
+        match (led, would_lead, expecting) {
+            (Some(Led::ByMe), Some(lead), _) => InCommon::Nothing(Some(lead)),
+            (Some(Led::ByAnother(ends_after)), Some(lead), Some(expecting)) => {
+                lead.does_not();
                 InCommon::Awaited(Awaited { commons, expecting, ends_after })
             }
             _ => InCommon::Nothing(None),
@@ -111,11 +115,14 @@ impl Cache {
         let Some(There { commons, part }) = self.there(course.key) else { return InCommon::Nothing(None) };
         let whose = Whose::of(course.host, course.owner);
         let name = Name::of_course(course.key, whose, course.told_apart);
-        let lead = Lead { course: name, token: commons.next_token(), ends_after: leads_for };
+        let lead = CommonLead::asked(&commons, target(&part, course.key), name, leads_for);
         let expecting = commons.waiting.expect(name);
-        match commons.ask(commons.server.lead(part.tag, lead)).await {
-            Some(Led::ByMe) => InCommon::Nothing(Some(CommonLead { commons, tag: part.tag, lead })),
-            Some(Led::ByAnother(ends_after)) => InCommon::Awaited(Awaited { commons, expecting, ends_after }),
+        match commons.ask(commons.server.lead(part.tag, lead.wish())).await {
+            Some(Led::ByMe) => InCommon::Nothing(Some(lead)),
+            Some(Led::ByAnother(ends_after)) => {
+                lead.does_not();
+                InCommon::Awaited(Awaited { commons, expecting, ends_after })
+            }
             None => InCommon::Nothing(None),
         }
     }

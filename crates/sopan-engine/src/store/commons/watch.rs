@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use sopan_core::time::Instant;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::Commons;
@@ -34,11 +35,15 @@ const LISTEN_MAX: Duration = Duration::from_secs(5);
 
 /// Keeps an instance in step until its cache is gone.
 pub(in crate::store) async fn keep(cache: Weak<Cache>, commons: Arc<Commons>) {
-    let Some(to_do) = commons.to_do.lock().take() else { return };
-    tokio::select! {
-        () = Arc::clone(&commons).work(to_do) => {}
-        () = watch(cache, &commons) => {}
+    let to_do = std::mem::take(&mut *commons.to_do.lock());
+    if to_do.is_empty() {
+        // Somebody does already.
+        return;
     }
+    let mut strands = JoinSet::new();
+    to_do.into_iter().for_each(|to_do| drop(strands.spawn(Arc::clone(&commons).work(to_do))));
+    // They end with it.
+    watch(cache, &commons).await;
 }
 
 async fn watch(cache: Weak<Cache>, commons: &Arc<Commons>) {

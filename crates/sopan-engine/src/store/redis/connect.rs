@@ -2,34 +2,63 @@
 //!
 //! Every step has its time. What a redirected command does, since it was not run, is to go where it was sent. When to connect,
 //! and again, is [`super::Redis`]' business.
+//!
+//! Below each connection lies [`Bounded`], but for those of a Cluster over TLS: the `redis` crate makes them itself, and what it
+//! is told about TLS it shows nobody. What such a Cluster answers has no bound but its time.
 
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
-use redis::cluster_async::ClusterConnection;
+use redis::cluster_async::{ClusterConnection, Connect};
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::io::tcp::TcpSettings;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue as _,
-    IntoConnectionInfo as _, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, RedisResult, ServerErrorKind,
-    TlsCertificates, Value,
+    IntoConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, RedisFuture, RedisResult,
+    ServerErrorKind, TlsCertificates, Value,
 };
+use rustls_pki_types::ServerName;
+use tokio::task::AbortHandle;
+use tokio_rustls::TlsConnector;
 
-use super::RedisSettings;
+use super::replies::{Bounded, CLUSTER_MAX};
 use super::url::{Kind, Login, Node};
+use super::{RedisSettings, RedisSetupError};
+use crate::transport::{Roots, Stream, connect_tcp};
 
 /// A connection that many use at once; for a Cluster one to each of its nodes.
 #[derive(Clone)]
 pub(super) enum Line {
-    One(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    One(Wire),
+    Cluster(ClusterConnection<Wire>),
+}
+
+/// A connection to one server; it ends with the last who has a hand on it.
+#[derive(Clone)]
+pub(super) struct Wire {
+    pub(super) line: MultiplexedConnection,
+    _driver: Option<Arc<Driver>>,
+}
+
+/// What reads and writes.
+struct Driver(AbortHandle);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// How connections are made.
 pub(super) struct Way {
     settings: RedisSettings,
+    /// No reply is longer.
+    reply_max: usize,
+    tls: Option<TlsConnector>,
     certificates: Option<TlsCertificates>,
     cluster: Option<ClusterClient>,
     /// The Sentinel, or the node of a Cluster, that answered last.
@@ -42,18 +71,27 @@ const EACH: Duration = Duration::from_millis(500);
 const UNDER_WAY_MAX: usize = 4096;
 
 impl Way {
-    pub(super) fn new(settings: RedisSettings, authorities: Option<Vec<u8>>) -> RedisResult<Self> {
-        let certificates = settings.url.is_tls.then_some(TlsCertificates { client_tls: None, root_cert: authorities });
-        let mut way = Self { settings, certificates, cluster: None, last: AtomicUsize::new(0) };
-        if way.settings.url.kind == Kind::Cluster {
-            way.cluster = Some(way.cluster_client()?);
-        } else {
-            // Whether all of it can be used is known before anybody connects.
-            for node in &way.settings.url.nodes {
-                way.client(node, &way.settings.url.login, 0, ProtocolVersion::RESP2)?;
-            }
-        }
+    pub(super) fn new(settings: RedisSettings, reply_max: usize) -> Result<Self, RedisSetupError> {
+        let roots = Roots { ca_file: settings.ca_file.clone() };
+        roots.check()?;
+        let is_tls = settings.url.is_tls;
+        let certificates = TlsCertificates { client_tls: None, root_cert: roots.pem()? };
+        let tls = if is_tls { Some(TlsConnector::from(Arc::new(roots.alone()?))) } else { None };
+        let certificates = is_tls.then_some(certificates);
+        let mut way = Self { settings, reply_max, tls, certificates, cluster: None, last: AtomicUsize::new(0) };
+        let url = way.settings.url.to_string();
+        way.check().map_err(|error| RedisSetupError::Settings { url, why: error.to_string() })?;
         Ok(way)
+    }
+
+    /// Whether all of it can be used is known before anybody connects.
+    fn check(&mut self) -> RedisResult<()> {
+        if self.settings.url.kind == Kind::Cluster {
+            self.cluster = Some(self.cluster_client()?);
+            return Ok(());
+        }
+        let RedisSettings { url, .. } = &self.settings;
+        url.nodes.iter().try_for_each(|node| self.info(node, &url.login, 0, ProtocolVersion::RESP2).map(drop))
     }
 
     fn cluster_client(&self) -> RedisResult<ClusterClient> {
@@ -77,7 +115,7 @@ impl Way {
     pub(super) async fn connect(&self) -> RedisResult<Line> {
         let url = &self.settings.url;
         match (&url.kind, &self.cluster) {
-            (_, Some(cluster)) => cluster.get_async_connection().await.map(Line::Cluster),
+            (_, Some(cluster)) => cluster.get_async_generic_connection().await.map(Line::Cluster),
             (Kind::Sentinel { master, login }, _) => {
                 let node = self.master(master, login).await?;
                 let mut line = self.one(&node, ProtocolVersion::RESP2, self.config()).await?;
@@ -92,7 +130,7 @@ impl Way {
     pub(super) async fn listen(
         &self,
         hear: impl Fn(PushInfo) -> Result<(), ()> + Send + Sync + 'static,
-    ) -> RedisResult<MultiplexedConnection> {
+    ) -> RedisResult<Wire> {
         let url = &self.settings.url;
         let config = self.config().set_push_sender(hear);
         match &url.kind {
@@ -116,15 +154,15 @@ impl Way {
         }
     }
 
-    async fn one(
-        &self,
-        node: &Node,
-        protocol: ProtocolVersion,
-        config: AsyncConnectionConfig,
-    ) -> RedisResult<MultiplexedConnection> {
+    async fn one(&self, node: &Node, protocol: ProtocolVersion, config: AsyncConnectionConfig) -> RedisResult<Wire> {
         let url = &self.settings.url;
-        let client = self.client(node, &url.login, url.database, protocol)?;
-        client.get_multiplexed_async_connection_with_config(&config).await
+        self.wire(node, &self.info(node, &url.login, url.database, protocol)?, config).await
+    }
+
+    async fn wire(&self, node: &Node, info: &ConnectionInfo, config: AsyncConnectionConfig) -> RedisResult<Wire> {
+        let Node { host, port } = node;
+        within(EACH, Wire::connect((host, *port), self.tls.as_ref(), info.redis_settings(), config, self.reply_max))
+            .await
     }
 
     /// Where the Sentinels say that the master is.
@@ -148,8 +186,8 @@ impl Way {
     }
 
     async fn ask_sentinel(&self, sentinel: &Node, login: &Login, name: &str) -> RedisResult<Option<Node>> {
-        let client = self.client(sentinel, login, 0, ProtocolVersion::RESP2)?;
-        let mut line = client.get_multiplexed_async_connection_with_config(&self.config()).await?;
+        let info = self.info(sentinel, login, 0, ProtocolVersion::RESP2)?;
+        let mut line = self.wire(sentinel, &info, self.config()).await?;
         let mut ask = Cmd::new();
         ask.arg("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name);
         let found: Option<(String, u16)> = ask.query_async(&mut line).await?;
@@ -167,14 +205,6 @@ impl Way {
             .set_connection_timeout(Some(EACH))
             .set_response_timeout(Some(self.settings.timeout))
             .set_concurrency_limit(UNDER_WAY_MAX)
-    }
-
-    fn client(&self, node: &Node, login: &Login, database: i64, protocol: ProtocolVersion) -> RedisResult<Client> {
-        let info = self.info(node, login, database, protocol)?;
-        match &self.certificates {
-            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
-            None => Client::open(info),
-        }
     }
 
     fn info(
@@ -203,13 +233,78 @@ impl Way {
     }
 }
 
+impl Wire {
+    async fn connect(
+        (host, port): (&str, u16),
+        tls: Option<&TlsConnector>,
+        who: &RedisConnectionInfo,
+        config: AsyncConnectionConfig,
+        reply_max: usize,
+    ) -> RedisResult<Self> {
+        let tcp = connect_tcp(host, port).await?;
+        // What is small must leave at once.
+        tcp.set_nodelay(true)?;
+        let stream = match tls {
+            None => Stream::Tcp(tcp),
+            Some(tls) => {
+                let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+                Stream::Tls(Box::new(tls.connect(name, tcp).await?))
+            }
+        };
+        let bounded = Bounded::new(stream, reply_max);
+        let (line, driver) = MultiplexedConnection::new_with_config(who, bounded, config).await?;
+        let driver = Driver(tokio::spawn(driver).abort_handle());
+        Ok(Self { line, _driver: Some(Arc::new(driver)) })
+    }
+}
+
+/// How a Cluster makes its connections.
+impl Connect for Wire {
+    fn connect_with_config<'a, T: IntoConnectionInfo + Send + 'a>(
+        info: T,
+        config: AsyncConnectionConfig,
+    ) -> RedisFuture<'a, Self> {
+        Box::pin(async move {
+            let info = info.into_connection_info()?;
+            let ConnectionAddr::Tcp(host, port) = info.addr() else {
+                let line = Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await?;
+                return Ok(Self { line, _driver: None });
+            };
+            within(EACH, Self::connect((host, *port), None, info.redis_settings(), config, CLUSTER_MAX)).await
+        })
+    }
+}
+
+impl ConnectionLike for Wire {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        self.line.req_packed_command(command)
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.line.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.line.get_db()
+    }
+}
+
+async fn within<T>(time: Duration, made: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    tokio::time::timeout(time, made).await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+}
+
 /// What is small must leave at once.
 fn tcp() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
 /// After a failover a Sentinel may name for a moment who is master no longer.
-async fn is_master(line: &mut MultiplexedConnection, node: &Node) -> RedisResult<()> {
+async fn is_master(line: &mut Wire, node: &Node) -> RedisResult<()> {
     let mut ask = Cmd::new();
     ask.arg("ROLE");
     let role: Value = ask.query_async(line).await?;

@@ -20,6 +20,7 @@ local AWAY = 2 * HORIZON
 local FORGOTTEN_MAX = 100
 local WANT_MAX = 256
 local GRACE = 10000000
+local NO_SENSE = 'what is kept of these limits makes no sense'
 
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
@@ -58,6 +59,13 @@ local function read_terms(i)
     end
   end
   return pages, days, i
+end
+
+local function knows_no_day(days)
+  for _, day in pairs(days) do
+    if day.today == 0 then return true end
+  end
+  return false
 end
 
 local function shared_count(count, now)
@@ -330,8 +338,8 @@ local function day_give_back(page, day, due, cost)
 end
 
 local function day_take_over(page, old, day)
-  if page[3] == old[3] then
-    page[4] = old[4]
+  if page[3] == old[3] or day.today == 0 then
+    page[3], page[4] = old[3], old[4]
   elseif #old[4] > 0 then
     page[4] = {day.today, old[4][2]}
   end
@@ -492,6 +500,7 @@ local function open(pages, days, last, was_alone, is_unknown, now)
     state = {1, 0, 0, 0, {}, pages, now.at}
   else
     state = cmsgpack.unpack(packed)
+    if type(state) ~= 'table' or type(state[1]) ~= 'number' then error(NO_SENSE) end
     if state[1] ~= 1 then return error('this ledger is of another version of sopan') end
     if now.at < state[2] then
       local back = state[2] - now.at
@@ -545,4 +554,31 @@ local function save(state, days, now)
   local keep = div_up(max(until_at - now.at + GRACE, KEPT_MIN), 1000)
   redis.call('SET', KEYS[1], cmsgpack.pack(state), 'PX', keep)
   return keep
+end
+
+-- What cannot be read ----------------------------------------------------------------------------------------------------
+
+local UNREADABLE = {NO_SENSE, 'attempt to', 'bad argument', 'WRONGTYPE', 'Bad data format', 'Missing bytes'}
+
+local function must_be_numbers(answer)
+  for _, number in ipairs(answer) do
+    if type(number) ~= 'number' or not (number > -1e18 and number < 1e18) then error(NO_SENSE) end
+  end
+  return answer
+end
+
+-- Who has written something else there, or half of it, has made it of no use: then all is as if it had been lost, once, and not
+-- an error to each who asks. What the server refuses, and what another version has written, is another matter.
+local function mending(act)
+  local done, answer = pcall(act)
+  if done then return answer end
+  local why = type(answer) == 'table' and answer.err or tostring(answer)
+  for _, sign in ipairs(UNREADABLE) do
+    if string.find(why, sign, 1, true) then
+      redis.call('DEL', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
+      return act()
+    end
+  end
+  if type(answer) == 'table' then return answer end
+  return error(answer, 0)
 end

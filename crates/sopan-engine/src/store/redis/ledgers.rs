@@ -10,9 +10,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{FromRedisValue, Value};
 use sopan_core::lane::HeldBy;
-use sopan_core::share::{Ask, HoldNews, Leased, Members, TellHold, UNSEEN_AFTER};
+use sopan_core::share::{Ask, HoldNews, Leased, MEMBERS_MAX, Members, TellHold, UNSEEN_AFTER};
 use sopan_core::time::Instant;
 
 use super::{Fault, Redis, Script};
@@ -34,6 +34,8 @@ pub(crate) struct RedisLedgers {
 
 /// The members are remembered for so long beyond the grace.
 const MEMBERS_LIVE: Duration = Duration::from_secs(60);
+/// No instance is called so.
+const NOBODY: &str = "?";
 
 impl RedisLedgers {
     pub(crate) fn new(redis: Redis, prefix: String, instance: String, grace: Duration) -> Self {
@@ -58,6 +60,12 @@ impl RedisLedgers {
         format!("{}:holds", self.prefix)
     }
 
+    async fn ask_as(&self, instance: &str, lane: &str, ask: &Ask) -> Result<Leased, Fault> {
+        let answer = self.redis.run(&self.ask, &self.keys(lane), &ask.args(instance)).await?;
+        let numbers: Vec<i64> = read(answer)?;
+        Leased::read(&numbers, ask.number).map_err(|error| Fault::Nonsense(error.to_string()))
+    }
+
     /// Tells of this instance; answers how many are seen, and for how many a share is kept.
     async fn say(&self, what: &str, known: u32, valid_until: u64) -> Result<[u32; 2], Fault> {
         let key = format!("{}:members", self.prefix);
@@ -66,9 +74,9 @@ impl RedisLedgers {
         let lives = (self.grace + MEMBERS_LIVE).as_millis().to_string();
         let args = [instance, what, micros(UNSEEN_AFTER), micros(self.grace), known, lives, valid_until.to_string()];
         let answer = self.redis.run(&self.members, &[key], &args).await?;
-        let [seen, counted, at] = read::<[u64; 3]>(answer)?;
+        let (members, at) = counted(read(answer)?)?;
         *self.clock.lock() = Some((at, self.redis.now()));
-        Ok([seen, counted].map(|number| u32::try_from(number).unwrap_or(u32::MAX)))
+        Ok(members)
     }
 
     /// Until when by the server's clock somebody waits for an answer; zero if nothing is known of it. When that was heard, it
@@ -80,17 +88,22 @@ impl RedisLedgers {
     }
 }
 
+/// How many there are, and what the clock shows. To one that leaves or comes too late no number of those seen is told.
+fn counted([seen, counted, at]: [i64; 3]) -> Result<([u32; 2], u64), Fault> {
+    let number = |number: i64| u32::try_from(number).ok().filter(|number| *number <= MEMBERS_MAX);
+    match (number(seen), number(counted), u64::try_from(at)) {
+        (Some(seen), Some(counted), Ok(at)) if seen <= counted => Ok(([seen, counted], at)),
+        _ => Err(Fault::Nonsense(format!("of {counted} instances it has seen {seen}, of at most {MEMBERS_MAX}"))),
+    }
+}
+
 fn read<T: FromRedisValue>(answer: Value) -> Result<T, Fault> {
     T::from_redis_value(answer).map_err(|error| Fault::Nonsense(error.to_string()))
 }
 
 impl Ledgers for RedisLedgers {
     fn ask<'a>(&'a self, lane: &'a str, ask: &'a Ask) -> Answer<'a, Leased> {
-        Box::pin(async move {
-            let answer = self.redis.run(&self.ask, &self.keys(lane), &ask.args(&self.instance)).await?;
-            let numbers: Vec<i64> = read(answer)?;
-            Leased::read(&numbers).map_err(|error| Fault::Nonsense(error.to_string()))
-        })
+        Box::pin(self.ask_as(&self.instance, lane, ask))
     }
 
     fn hold<'a>(&'a self, lane: &'a str, told: &'a TellHold) -> Answer<'a, ()> {
@@ -122,13 +135,8 @@ impl Ledgers for RedisLedgers {
         self.redis.url().is_cluster()
     }
 
-    fn probe<'a>(&'a self, lane: &'a str) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let mut touch = Cmd::new();
-            // Where it may be written, too.
-            touch.arg("DEL").arg(format!("{}:{{{lane}}}:probe", self.prefix));
-            self.redis.send(&touch).await.map(drop)
-        })
+    fn probe<'a>(&'a self, lane: &'a str, ask: &'a Ask) -> Answer<'a, ()> {
+        Box::pin(async move { self.ask_as(NOBODY, lane, ask).await.map(drop) })
     }
 
     fn listen(&self, hear: Hear) -> Pin<Box<dyn Future<Output = Fault> + Send + '_>> {
@@ -186,6 +194,17 @@ impl fmt::Debug for RedisLedgers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_instances_that_cannot_be_are_nonsense() {
+        for (answer, expected) in [([1, 1, 5], [1, 1]), ([0, 0, 5], [0, 0]), ([3, 4096, 5], [3, 4096])] {
+            assert_eq!(counted(answer), Ok((expected, 5)));
+        }
+        for answer in [[-1, 1, 5], [1, -1, 5], [2, 1, 5], [1, 4097, 5], [1, i64::MAX, 5], [1, 1, -5], [i64::MIN, 4, 5]]
+        {
+            assert_eq!(counted(answer).map_err(|fault| fault.kind()), Err("nonsense"), "{answer:?}");
+        }
+    }
 
     #[test]
     fn what_is_told_of_a_pause_is_heard_by_all_others() {

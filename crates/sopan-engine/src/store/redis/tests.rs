@@ -1,7 +1,7 @@
 //! The connection against what stands at the other end: nobody, somebody who says nothing or something else, and a real
 //! redis-server, which is stopped, started anew, and wants to know who asks.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ fn settings(url: &str, timeout: Duration) -> RedisSettings {
 }
 
 fn redis(settings: RedisSettings) -> Redis {
-    Redis::new(settings, Clock::system()).unwrap()
+    Redis::new(settings, NUMBERS_MAX, Clock::system()).unwrap()
 }
 
 fn ping() -> Cmd {
@@ -69,6 +69,82 @@ async fn whoever_stands_there_nobody_waits_longer_than_told_and_it_is_said_what_
             assert!(!format!("{fault} {fault:?} {redis:?}").contains("s3cret"), "{fault:?}");
         }
     }
+}
+
+#[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "sockets take real time")]
+async fn of_a_reply_that_is_too_long_no_more_is_read_than_it_takes_to_see_that() {
+    const SENT_MAX: u64 = 128 << 20;
+    let digits = "1".repeat(1 << 16);
+    let text = format!("${}\r\n{digits}\r\n", digits.len());
+    let endless = [
+        ("$2000000000\r\n", &digits),
+        ("*2000000000\r\n:1\r\n", &digits),
+        ("*60000\r\n", &text),
+        ("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", &digits),
+        ("+", &digits),
+    ];
+    let ways = ["redis", "redis-sentinel", "redis-cluster"];
+    for ((beginning, more), way) in endless.into_iter().flat_map(|endless| ways.map(|way| (endless, way))) {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = server.local_addr().unwrap();
+        let (tell, sent) = std::sync::mpsc::channel();
+        let more = more.clone();
+        std::thread::spawn(move || {
+            for socket in server.incoming() {
+                let mut socket = socket.unwrap();
+                let mut sent = 0;
+                let mut asked = [0; 4096];
+                _ = socket.read(&mut asked);
+                _ = socket.write_all(beginning.as_bytes());
+                // As long as somebody reads.
+                while sent < SENT_MAX && socket.write_all(more.as_bytes()).is_ok() {
+                    sent += more.len() as u64;
+                }
+                _ = tell.send(sent);
+            }
+        });
+        let master = if way == "redis-sentinel" { "/main" } else { "" };
+        let timeout = Duration::from_secs(5);
+        let redis = redis(settings(&format!("{way}://{at}{master}"), timeout));
+        let fault = redis.send(&ping()).await.unwrap_err();
+        let shown = beginning.trim_end();
+        if way == "redis" {
+            assert!(matches!(&fault, Fault::Nonsense(why) if why.contains("a reply of ")), "{shown} {way}: {fault:?}");
+        }
+        // To what is read, at most 34 MiB, comes what the system holds of it.
+        let sent = tokio::task::spawn_blocking(move || sent.recv_timeout(PATIENCE)).await.unwrap().unwrap();
+        assert!(sent < SENT_MAX / 2, "{shown} {way}: {sent} bytes were taken");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_another_one_than_the_url_says_is_called_what_it_is() {
+    let script = Script::new("return 1");
+    // A real question is longer than what a server reads of somebody whom it does not know.
+    let args = vec![b"x".to_vec(); 40];
+    let of = async |way: &str, server: &Server, path: &str| {
+        let redis = redis(settings(&format!("{way}{}{path}", server.at), Duration::from_millis(500)));
+        let short = redis.send(&ping()).await;
+        let long = redis.run(&script, &["key".to_owned()], &args).await;
+        [short.err(), long.err()].map(|fault| fault.map(|fault| fault.to_string()).unwrap_or_default())
+    };
+    let Some(closed) = Server::start(None, &["--requirepass", "p"]).await else { return };
+    for said in of("redis://", &closed, "").await {
+        assert_eq!(said, "refuses: it wants a password, and its URL has none");
+    }
+    let Some(plain) = Server::start(None, &[]).await else { return };
+    for said in of("redis-cluster://", &plain, "").await {
+        assert_eq!(said, "refuses: it is no Cluster; write redis://HOST as its URL");
+    }
+    for said in of("redis-sentinel://", &plain, "/main").await {
+        assert!(said.starts_with("refuses: it is no Sentinel; write redis://HOST as its URL"), "{said}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let node = ["--cluster-enabled", "yes", "--dir", folder.path().to_str().unwrap()];
+    let Some(node) = Server::start(None, &node).await else { return };
+    let [_, said] = of("redis://", &node, "").await;
+    assert_eq!(said, "refuses: it is a node of a Cluster; write redis-cluster://HOST as its URL");
 }
 
 /// A redis-server, ended when it is dropped.

@@ -197,7 +197,9 @@ impl Node {
         if !is_host {
             return Err(wrong("a host is missing or no host"));
         }
-        let port = port.map_or(Ok(default), |port| port.parse().map_err(|_| wrong("a port is no port")))?;
+        let port = port.map_or(Ok(default), |port| {
+            port.parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong("a port is no number from 1 to 65535"))
+        })?;
         Ok(Self { host: host.to_owned(), port })
     }
 }
@@ -301,7 +303,9 @@ mod tests {
             ("redis://", "a host is missing or no host"),
             ("redis://s3cret@h", "it has a user and no password (a password alone is written :PASSWORD@)"),
             ("redis://:%zz@h", "a % in it does not begin an escape such as %40"),
-            ("redis://h:s3cret", "a port is no port"),
+            ("redis://h:s3cret", "a port is no number from 1 to 65535"),
+            ("redis://h:99999", "a port is no number from 1 to 65535"),
+            ("redis://h:0", "a port is no number from 1 to 65535"),
             ("redis://a,b", "it names several hosts, which only Sentinels and the nodes of a Cluster can be"),
             ("redis://h/s3cret", "its path is not the number of a database"),
             ("redis://h?s3cret", "what follows the question mark is not known here"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sopan_core::policy::CachePolicy;
 use sopan_engine::{CacheSettings, DiskSettings, Purge, Settings};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{Stage, caching};
 use crate::support::commons::{Commons, Link, Way};
@@ -601,4 +601,54 @@ async fn it_is_logged_at_most_every_ten_seconds_that_nothing_is_in_common() {
     fleet.links[0].set(Way::Cut);
     sleep(s(30)).await;
     assert_eq!(told(), 7);
+}
+
+/// A client that hangs up while it is asked who leads leaves nobody waiting for it.
+#[tokio::test(start_paused = true)]
+async fn who_leaves_before_it_knows_that_it_leads_does_not_lead() {
+    let fleet = Fleet::new(2).await;
+    fleet.links[0].set(Way::Late(ms(50)));
+    leave_after(ms(20), fleet.stages[0].ask("GET /a")).await;
+    sleep(ms(100)).await;
+    fleet.stages[1].will_answer("200 | max-age=60");
+    let got = timeout(s(1), fleet.stages[1].ask("GET /a")).await;
+    assert_eq!(got.expect("it waits for nobody").status(), 200);
+}
+
+/// One after the other would take as many round trips.
+#[tokio::test(start_paused = true)]
+async fn what_many_store_at_once_is_there_for_the_others_at_once() {
+    let fleet = Fleet::new(2).await;
+    fleet.links[0].set(Way::Slow(ms(20)));
+    let asked: Vec<_> = (0..100)
+        .map(|number| {
+            fleet.stages[0].will_answer("200 | max-age=60");
+            fleet.stages[0].spawn(&format!("GET /{number}"), 1)
+        })
+        .collect();
+    for asked in asked {
+        assert_eq!(asked.await.unwrap().status(), 200);
+    }
+    sleep(ms(500)).await;
+    assert_eq!(fleet.commons.count(), 100);
+}
+
+/// However much is stored of one target, it is not kept for a server that takes it too slowly.
+#[tokio::test(start_paused = true)]
+async fn what_a_slow_server_does_not_take_is_not_kept_for_it() {
+    let fleet = Fleet::new(1).await;
+    fleet.links[0].set(Way::Slow(ms(90)));
+    let asked: Vec<_> = (0..400)
+        .map(|client| {
+            fleet.stages[0].will_answer("200 | private, max-age=60");
+            fleet.stages[0].spawn(&format!("GET /a | Authorization: {client}"), 1)
+        })
+        .collect();
+    for asked in asked {
+        assert_eq!(asked.await.unwrap().status(), 200);
+    }
+    let usage = fleet.stages[0].bench.cache.usage().commons.unwrap();
+    assert!(usage.skipped > 0 && !usage.is_in_step, "{usage:?}");
+    fleet.links[0].set(Way::Open);
+    fleet.in_step().await;
 }

@@ -168,7 +168,7 @@ impl Ledgers for Way {
         Box::pin(self.go(move |inner, _| inner.register.leave(&self.instance)))
     }
 
-    fn probe<'a>(&'a self, lane: &'a str) -> Answer<'a, ()> {
+    fn probe<'a>(&'a self, lane: &'a str, _: &'a Ask) -> Answer<'a, ()> {
         Box::pin(async move {
             self.has(lane)?;
             self.go(|_, _| ()).await

@@ -141,7 +141,7 @@ const isEventful = ({ wait_s, attempts, status }) => wait_s >= LONG_WAIT_S || at
 
 /** What is said of the store that instances share when it is not reached. */
 function storeNote(store) {
-  const goesOn = { silent: "waiting for it", alone: "keeping to the share", refuse: "refusing", ignore: "taking the whole limit" }[store?.mode];
+  const goesOn = { silent: "waiting for it", alone: `keeping to 1 of ${store?.parts} parts`, refuse: "refusing", ignore: "taking the whole limit" }[store?.mode];
   return goesOn === undefined ? null : `not reached for ${words.span(store.since_s)}, ${goesOn}`;
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sopan_core::share::GRACE_MIN;
+
 use super::{ROW, set};
 use crate::config::read::{file, one_of, switch, whole};
 use crate::config::setting::{Group, Kind, Put, Section, Setting};
@@ -12,7 +14,7 @@ const REDIS: Setting = Setting { section: Section::Redis, ..ROW };
 /// An answer that takes longer than this is not waited for, and one that must be there sooner hardly ever is.
 const TIMEOUT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 /// Longer than it takes to notice that one is gone, and not so long that its share is lost for ever.
-const GRACE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+const GRACE: (Duration, Duration) = (GRACE_MIN, Duration::from_secs(3600));
 /// More than one Redis can serve.
 const INSTANCES_MAX: u64 = 100_000;
 
@@ -81,7 +83,7 @@ pub(super) const GROUP: Group = Group {
             default: Some("10s"),
             help: "How long an instance that is not heard of keeps its share, and one that does not hear of the others keeps \
                    to it\n\n\
-                   1s to 1h. Then `on_store_failure` says what it does.",
+                   2s to 1h. Then `on_store_failure` says what it does.",
             why: "a restart of Redis, or a failover, takes less",
             put: Put::Program(|p, text| set(&mut p.shared.grace, within(GRACE.0, GRACE.1)(text))),
             ..REDIS

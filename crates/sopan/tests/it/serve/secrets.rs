@@ -17,7 +17,8 @@ use super::wire::{base64, request};
 use crate::support::{sopan, until};
 use ask::{ask_admin, ask_everything, ask_wrongly, own_words, try_to_ask};
 use scene::{
-    ADMIN, ETL, GUESS, LEGACY, MAPS, OWN, OWN_COOKIE, OWN_QUERY, SHOP, Said, Scene, TRACES, check_all, digest, secrets,
+    ADMIN, ETL, GUESS, LEGACY, MAPS, OWN, OWN_COOKIE, OWN_QUERY, REDIS, SHOP, Said, Scene, TRACES, check_all, digest,
+    secrets,
 };
 use search::Secret;
 
@@ -86,6 +87,7 @@ fn check_run(log: &str) {
     proxy.program.signal("TERM");
     said.push(Said::new("the log of the second", proxy.wait().1.join("\n")));
     said.extend(scene.written());
+    said.extend(scene.shared());
     let traces: Vec<_> = scene.collector.requests().iter().flat_map(|request| request.body.clone()).collect();
     said.push(Said::new("what traces tell", traces));
     assert!(said.last().unwrap().1.contains("/shop/garbage"), "they tell nothing");
@@ -119,6 +121,9 @@ fn no_secret_is_in_what_is_said_of_wrong_settings_or_of_an_answer() {
         ("headers: {", format!("header: {{ X: {TRACES}, ")),
         ("headers: {", format!("key: {TRACES}, x: {{")),
         ("access_log: on", format!("admin_token: {ADMIN}")),
+        ("access_log: on", format!("redis: {{ url: 'redis://:{REDIS}@' }}")),
+        ("access_log: on", format!("redis: {{ url: 'redis://:{REDIS}@h:port' }}")),
+        ("access_log: on", format!("redis: 'redis://:{REDIS}@h', url: x")),
         ("access_log: on", format!("access_log: [on\npassword: '{OWN}'")),
     ] {
         assert!(right.contains(from), "{from}");

@@ -43,6 +43,7 @@ pub(crate) struct Redis {
     pub(crate) address: SocketAddr,
     kind: Kind,
     directory: TempDir,
+    password: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,14 @@ impl Redis {
         Self::start_as(Kind::Server, String::new)
     }
 
+    /// The same for whoever knows this password.
+    pub(crate) fn start_with_password(password: &str) -> Self {
+        let mut redis = Self::start();
+        redis.ask(&["CONFIG", "SET", "requirepass", password]);
+        redis.password = Some(password.to_owned());
+        redis
+    }
+
     /// One with these settings besides.
     fn start_as(kind: Kind, settings: impl Fn() -> String) -> Self {
         /// Somebody else may take a port between the look at it and its use.
@@ -68,7 +77,7 @@ impl Redis {
             let kept = if kind == Kind::Server { "save \"\"\nappendonly no\n" } else { "" };
             fs::write(directory.path().join(SETTINGS), common + kept + &settings()).unwrap();
             if let Some(program) = run(address, kind, &directory) {
-                return Self { program, address, kind, directory };
+                return Self { program, address, kind, directory, password: None };
             }
         }
         panic!("no redis-server came up on {TRIES} ports");
@@ -81,7 +90,11 @@ impl Redis {
     /// Asks it something, on a connection of its own; an error that it tells is a mistake of the test.
     #[track_caller]
     pub(crate) fn ask(&self, words: &[&str]) -> Reply {
-        let reply = Asker::connect(self.address).and_then(|mut asker| asker.ask(words)).unwrap();
+        let mut asker = Asker::connect(self.address).unwrap();
+        if let Some(password) = &self.password {
+            assert_eq!(asker.ask(&["AUTH", password]).unwrap(), Reply::Text("OK".to_owned()));
+        }
+        let reply = asker.ask(words).unwrap();
         assert!(!matches!(reply, Reply::Error(_)), "{words:?}: {reply:?}");
         reply
     }

@@ -1,19 +1,22 @@
 -- The answers for a target that are for somebody; where there is none, and one that may lead asks, who leads.
 --
 -- KEYS: the answers for the target; who leads. ARGV: the token of who would lead or nothing, for how long at most (ms), how many
--- bytes are enough, and whose answers are wanted. Without those it is only asked who leads.
+-- bytes are enough, how many the largest has, and whose answers are wanted. Without those it is only asked who leads.
+-- What is larger nobody has stored who asks: it is not sent.
 --
 -- Answers, each behind its slot; then -1 if nobody has asked who leads, 0 if that is who has asked, and otherwise for how long
 -- somebody else does (ms).
-local found, bytes, enough = {}, 0, tonumber(ARGV[3])
-if #ARGV > 3 then
+local found, bytes, enough, most = {}, 0, tonumber(ARGV[3]), tonumber(ARGV[4])
+if #ARGV > 4 then
     for _, slot in ipairs(redis.call('HKEYS', KEYS[1])) do
-        for at = 4, #ARGV do
+        for at = 5, #ARGV do
             if #slot == 16 and string.sub(slot, 1, 8) == ARGV[at] and bytes < enough then
-                local value = redis.call('HGET', KEYS[1], slot)
-                bytes = bytes + #value
-                found[#found + 1] = slot
-                found[#found + 1] = value
+                local length = redis.call('HSTRLEN', KEYS[1], slot)
+                if length <= most then
+                    bytes = bytes + length
+                    found[#found + 1] = slot
+                    found[#found + 1] = redis.call('HGET', KEYS[1], slot)
+                end
                 break
             end
         end

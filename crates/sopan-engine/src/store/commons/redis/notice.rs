@@ -6,6 +6,9 @@
 use super::super::name::{Name, Tag};
 use super::super::server::{Notice, Step, Untrue};
 
+/// No number is larger: after one that is, none could come.
+const NUMBER_MAX: u64 = 1 << 52;
+
 /// A scope as it stands in such a line, and as scripts are told it.
 pub(super) fn scope(scope: &Untrue) -> String {
     match scope {
@@ -24,7 +27,8 @@ pub(super) fn read(line: &[u8]) -> Option<Notice> {
     let mut words = line.strip_prefix("u ")?.splitn(5, ' ');
     let tag = Tag::parse(words.next()?)?;
     let by = u64::from_str_radix(words.next()?, 16).ok()?;
-    let step = Step { before: words.next()?.parse().ok()?, number: words.next()?.parse().ok()? };
+    let mut number = || words.next()?.parse().ok().filter(|number| *number < NUMBER_MAX);
+    let step = Step { before: number()?, number: number()? };
     let scope = words.next()?;
     let scope = match scope.split_at_checked(1)? {
         ("t", rest) => {
@@ -68,6 +72,7 @@ mod tests {
             &format!("u {tag} ff 1 2 ax"),
             &format!("u {tag} ff 1 2 t{name}"),
             &format!("u {tag} ff -1 2 a"),
+            &format!("u {tag} ff 1 18446744073709551615 a"),
         ] {
             assert_eq!(read(line.as_bytes()), None, "{line}");
         }

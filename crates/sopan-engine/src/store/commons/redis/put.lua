@@ -8,7 +8,7 @@ local swept = redis.call('HGET', KEYS[1], 'swept')
 if not swept or number < tonumber(swept) then
     return 0
 end
-if number < tonumber(redis.call('HGET', KEYS[2], '-') or '0') then
+if number < (tonumber(redis.call('HGET', KEYS[2], '-') or '0') or math.huge) then
     return 0
 end
 for at = 7, #ARGV do

@@ -9,6 +9,7 @@ use super::search::Secret;
 use crate::serve::door::{Port, Scripted};
 use crate::serve::wire::base64;
 use crate::support::command;
+use crate::support::redis::{self, Redis};
 
 /// The key that sopan puts into the field of an API, those that take its place, and one that can be none.
 pub(super) const SHOP: [&str; 3] = ["shop/Vq81+zTr0==&kkWd", "shop/2nd+Pb73&ueYgXh9", "shop/3rd\u{1}Wc55+tRm2LqX"];
@@ -19,6 +20,8 @@ pub(super) const LEGACY: &str = "me:legacy/J+x9~vB4nM6qPs";
 pub(super) const ADMIN: &str = "admin-4kPz7TtWq2VxLmB9-of-8001";
 /// What whoever takes traces wants to hear.
 pub(super) const TRACES: &str = "traces-2Vb6NmQw8ErTy4UiOpLk";
+/// What the Redis that instances share wants to hear.
+pub(super) const REDIS: &str = "redis-8Zn4KwQv1TyLc6BsRj";
 /// What a client has for an API to which sopan adds nothing.
 pub(super) const OWN: &str = "own-sk-9Xh3LwQz8RtVb5NcYd";
 pub(super) const OWN_COOKIE: &str = "own-sid-7Gj2KfWm4PxZs6TrQe";
@@ -40,6 +43,7 @@ pub(super) fn secrets() -> Vec<Secret> {
         Secret::new("the pair of legacy", &pair),
         Secret::new("the admin token", ADMIN),
         Secret::new("the key for traces", TRACES),
+        Secret::new("the password of Redis", REDIS),
         Secret::new("a client's own key", OWN),
         Secret::new("a client's cookie", OWN_COOKIE),
         Secret::new("a client's key in a query", OWN_QUERY),
@@ -140,13 +144,16 @@ pub(super) struct Scene {
     /// Where traces go; the first ones are refused.
     pub(super) collector: Scripted,
     pub(super) closed: Port,
+    /// What instances share, where there is a redis-server.
+    pub(super) redis: Option<Redis>,
 }
 
 impl Scene {
     pub(super) fn new() -> Self {
         let collector = Scripted::start(|request| Answer::status(if request.number < 3 { 401 } else { 200 }));
         let (folder, upstream) = (tempfile::tempdir().unwrap(), Scripted::start(echoing));
-        let scene = Self { folder, upstream, collector, closed: Port::closed() };
+        let redis = redis::is_there().then(|| Redis::start_with_password(REDIS));
+        let scene = Self { folder, upstream, collector, closed: Port::closed(), redis };
         scene.write("shop", SHOP[0]);
         scene.write("legacy", LEGACY);
         scene.write("admin", ADMIN);
@@ -170,15 +177,19 @@ impl Scene {
         let traces = self.collector.url();
         let path = |name| self.path(name);
         let (shop, legacy) = (path("shop"), path("legacy"));
-        format!(
-            "access_log: on\nlog: {log}\nadmin_token_file: {}\nstate: {}\ncache_dir: {}\nheader_timeout: 500ms\nidle_timeout: 500ms\n\
+        let redis = self.redis.as_ref().map_or_else(String::new, |redis| {
+            format!("redis: {{ url: 'redis://:${{SECRETS_OF_REDIS}}@{}', prefix: secrets }}\n", redis.address)
+        });
+        redis
+            + &format!(
+                "access_log: on\nlog: {log}\nadmin_token_file: {}\nstate: {}\ncache_dir: {}\nheader_timeout: 500ms\nidle_timeout: 500ms\n\
              traces:\n  otlp: '{traces}'\n  headers: {{ Authorization: 'Bearer ${{SECRETS_OF_TRACES}}' }}\n\
              defaults:\n  limits: unlimited\n  breaker: off\n  attempt_timeout: 200ms\n  connect_timeout: 200ms\n  max_hold: 1ms\n  \
              retry: {{ max_retries: 1, backoff_base: 1ms, min_wait: 1ms }}\n\
              upstreams:\n  \
              shop: {{ url: '{url}', route: /shop, credential: {{ file: '{shop}' }} }}\n  \
              maps: {{ url: '{url}/v2', route: /maps, credential: {{ env: SECRETS_OF_MAPS, query: key }} }}\n  \
-             legacy: {{ url: '{url}', route: /legacy, credential: {{ file: '{legacy}', scheme: Basic }} }}\n  \
+             legacy: {{ url: '{url}', route: /legacy, limits: 1000/s, credential: {{ file: '{legacy}', scheme: Basic }} }}\n  \
              open: {{ url: '{url}', route: /open, cache: {{ default_ttl: 60s }} }}\n  \
              gone: {{ url: '{closed}', route: /gone, credential: {{ file: '{shop}' }} }}\n  \
              nowhere: {{ url: 'http://nowhere.invalid', route: /nowhere, credential: {{ file: '{shop}' }} }}\n  \
@@ -189,13 +200,13 @@ impl Scene {
              etl: {{ key_sha256: {} }}\n  \
              web: {{ key_sha256: {}, methods: [GET], paths: [/open] }}\n  \
              old: {{ key_sha256: {}, expires: 2020-01-01 }}\n",
-            path("admin"),
-            path("state"),
-            path("cache"),
-            digest(ETL),
-            digest(WEB),
-            digest(OLD),
-        )
+                path("admin"),
+                path("state"),
+                path("cache"),
+                digest(ETL),
+                digest(WEB),
+                digest(OLD),
+            )
     }
 
     pub(super) fn command(&self, args: &[&str]) -> Command {
@@ -204,6 +215,7 @@ impl Scene {
         command
             .env("SECRETS_OF_MAPS", MAPS)
             .env("SECRETS_OF_TRACES", TRACES)
+            .env("SECRETS_OF_REDIS", REDIS)
             .env("RUST_LOG", "trace")
             .env("RUST_BACKTRACE", "1");
         command
@@ -229,6 +241,25 @@ impl Scene {
                     false => said.push(Said::new(path.display().to_string(), fs::read(&path).unwrap())),
                 }
             }
+        }
+        said
+    }
+
+    /// All keys and values that are in Redis.
+    pub(super) fn shared(&self) -> Vec<Said> {
+        let Some(redis) = &self.redis else { return Vec::new() };
+        let keys = redis.keys();
+        let holds = |part: &str| keys.iter().any(|key| key.contains(part));
+        assert!([":ledger", ":answer:"].iter().all(|part| holds(part)), "too little is there: {keys:?}");
+        let mut said = vec![Said::new("the keys in Redis", keys.join("\n"))];
+        for key in keys {
+            let ask = match &*redis.ask(&["TYPE", &key]).text() {
+                "string" => &["GET", &key][..],
+                "hash" => &["HGETALL", &key],
+                "zset" => &["ZRANGE", &key, "0", "-1", "WITHSCORES"],
+                other => panic!("{key} is a {other}"),
+            };
+            said.push(Said::new(format!("{key} in Redis"), format!("{:?}", redis.ask(ask))));
         }
         said
     }

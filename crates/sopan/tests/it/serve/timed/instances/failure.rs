@@ -3,14 +3,18 @@
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use serde_json::{Value as Json, json};
+
+use crate::serve::door::Serve;
 use crate::serve::instances::{Group, Load, Seen, await_mode, warned};
 use crate::serve::timed::ms;
+use crate::support::get;
 use crate::support::redis::{self, Redis, Way};
 
 const RATE: f64 = 40.0;
 const LIMIT: &str = "40/s burst 4";
 /// For so long an instance keeps to its share, whatever it does then.
-const GRACE: &str = "1s";
+const GRACE: &str = "2s";
 /// In the last part of an outage all do what the settings say.
 const OUTAGE: Duration = ms(4000);
 const SETTLED: Duration = ms(2000);
@@ -64,6 +68,9 @@ fn check(case: &Case) {
     }
     let begun = SystemTime::now();
     thread::sleep(OUTAGE);
+    for proxy in &group.proxies {
+        check_told(&name, proxy, case.policy);
+    }
     let settled = begun + SETTLED;
     let arrived = group.count(settled, begun + OUTAGE) as f64 / (RATE * (OUTAGE - SETTLED).as_secs_f64());
     assert!(case.arrives.contains(&arrived), "{name}: {arrived} of the rate arrived");
@@ -88,6 +95,22 @@ fn check(case: &Case) {
         let times = if case.policy == "share" { 1 } else { 2 };
         assert_eq!(told.len(), times, "{name}: {told:?}");
     }
+}
+
+/// What it says of itself while it is cut off is what it does.
+#[track_caller]
+fn check_told(name: &str, proxy: &Serve, policy: &str) {
+    let state: Json = serde_json::from_str(&get(proxy.admin, "/state").body).unwrap();
+    let allowed = match policy {
+        "share" => RATE / 2.0,
+        "refuse" => 0.0,
+        _ => RATE,
+    };
+    assert_eq!(
+        (&state["store"]["parts"], &state["upstreams"][0]["allowed_per_s"]),
+        (&json!(2), &json!(allowed)),
+        "{name}"
+    );
 }
 
 /// Nobody hangs: with six in a line for half of the rate a turn is 0.3 s away, and an outage costs a second at most.

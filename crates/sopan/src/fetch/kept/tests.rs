@@ -93,11 +93,10 @@ fn cut_off_at_any_change_a_run_ends_as_one_that_was_not() {
         let (asked, done) = run(&place(&whole, name), &sink);
         assert_eq!((asked, done.unwrap().records), (PAGES, 15), "{name}");
         let whole = result(&place(&whole, name));
-        assert_eq!(whole.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [
-            name.to_owned(),
-            format!("{name}.rejects.jsonl"),
-            format!("{name}.state")
-        ]);
+        assert_eq!(
+            whole.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+            [name.to_owned(), format!("{name}.rejects.jsonl"), format!("{name}.state")]
+        );
         for cut in 0.. {
             let directory = tempfile::tempdir().unwrap();
             let place = place(&directory, name);

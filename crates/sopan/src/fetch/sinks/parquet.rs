@@ -56,9 +56,7 @@ fn schema(columns: &[Column]) -> Result<types::Type, ParquetError> {
             Type::Boolean => (Physical::BOOLEAN, None),
             Type::Integer => (Physical::INT64, None),
             Type::Double => (Physical::DOUBLE, None),
-            Type::Digits | Type::Text | Type::Json | Type::Nothing => {
-                (Physical::BYTE_ARRAY, Some(LogicalType::String))
-            }
+            Type::Digits | Type::Text | Type::Json | Type::Nothing => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         };
         let field = types::Type::primitive_type_builder(&column.name, physical);
         field.with_repetition(Repetition::OPTIONAL).with_logical_type(logical).build().map(Arc::new)

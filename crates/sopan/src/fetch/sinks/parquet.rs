@@ -26,7 +26,7 @@ pub(super) fn write(lines: &Lines<'_>, draft: &mut Media) -> Result<(), SinkErro
 }
 
 pub(super) fn write_in_groups(lines: &Lines<'_>, draft: &mut Media, group_bytes: usize) -> Result<(), SinkError> {
-    let columns = Columns::of(lines)?;
+    let columns = Columns::of(lines)?.at_least_one();
     let failed = |e: ParquetError| lines.failed(io::Error::other(e));
     let schema = schema(&columns.all).map_err(failed)?;
     let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();

@@ -68,7 +68,7 @@ async fn one(settings: &config::Jobs, job: &config::Job, by: Option<&Daybreak>) 
     let mut pages = api.with_headers(headers).pages(&job.path, pages);
     let page = match pages.next().await {
         Some(Ok(page)) => page,
-        Some(Err(error)) => return Err(failure_of(error)),
+        Some(Err(error)) => return Err(failure_of(&error)),
         None => return Err(Failure::Data("there is no first page".to_owned())),
     };
     let each = clock.now().since(begun);

@@ -133,7 +133,7 @@ impl Context<'_> {
         let mut said = self.job.said.clone();
         said.extend(schema.map(|schema| ("what the schema says".to_owned(), schema.digest.clone())));
         let place = Place { out: out.clone(), job: JobDigest(said) };
-        let (kept, stand) = Kept::open(&place, self.settings.restart).map_err(unusable)?;
+        let (kept, stand) = Kept::open(&place, self.settings.restart).map_err(|error| unusable(&error))?;
         Ok((Output::File { kept: Box::new(kept), sink: sink.clone() }, stand))
     }
 
@@ -165,7 +165,7 @@ impl Context<'_> {
             let (page, astray) = match page {
                 Ok(page) => (page, None),
                 Err(PageError::Astray { why, page }) => (*page, Some(why)),
-                Err(error) => return Err(failure_of(error)),
+                Err(error) => return Err(failure_of(&error)),
             };
             let is_last = self.job.pages_max.is_some_and(|max| page.number >= max);
             let astray = astray.filter(|_| !is_last);
@@ -242,7 +242,7 @@ impl Context<'_> {
                 page: stand.page + 1,
                 next: Some(Url::parse(next).map_err(|_| broken("a URL"))?),
                 size: stand.size,
-                asked: kept.asked().map_err(unusable)?,
+                asked: kept.asked().map_err(|error| unusable(&error))?,
             }),
             _ => None,
         };
@@ -437,7 +437,7 @@ async fn write(output: &mut Output, written: &mut Written, stand: &Stand) -> Res
     }
 }
 
-fn unusable(error: KeptError) -> Failure {
+fn unusable(error: &KeptError) -> Failure {
     match error {
         // It passes.
         KeptError::Taken(_) => Failure::Transient(error.to_string()),
@@ -460,8 +460,8 @@ fn leads_nowhere(why: &WalkError, page: u64) -> Failure {
 }
 
 /// What can be done about a page that is not there.
-pub(super) fn failure_of(error: PageError) -> Failure {
-    let message = match &error {
+pub(super) fn failure_of(error: &PageError) -> Failure {
+    let message = match error {
         PageError::Unreadable { why: SelectError::Missing(..) | SelectError::NotList(..), .. }
         | PageError::NoRecords { .. } => {
             format!("{error} (--records)")

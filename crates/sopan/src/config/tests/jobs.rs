@@ -20,7 +20,7 @@ fn of(fetch: Result<Fetch, Wrong>) -> Result<Jobs, Wrong> {
 }
 
 /// The flags that stand alone have no value, and those that need others have them behind it.
-pub(super) const TYPED: &[(&str, &str, fn(&Jobs) -> bool)] = &[
+pub(super) const TYPED: &[Effect<Jobs>] = &[
     ("--out", "a.jsonl", |j| j.jobs[0].out == Some(("a.jsonl".into(), Sink::Lines))),
     ("--out", "-", |j| j.jobs[0].out.is_none()),
     ("--records", "/data", |j| j.jobs[0].select.as_ref().unwrap().to_string() == "/data"),

@@ -62,6 +62,7 @@ fn man_shows_every_page_that_is_written() {
         "keys",
         "keys-new",
         "man",
+        "plan",
         "schema",
         "serve",
         "status",

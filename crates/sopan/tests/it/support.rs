@@ -105,6 +105,11 @@ impl Fake {
         Self::listen(&address.to_string(), &[])
     }
 
+    /// The same with flags.
+    pub(crate) fn start_with(address: SocketAddr, flags: &[&str]) -> Self {
+        Self::listen(&address.to_string(), flags)
+    }
+
     fn listen(address: &str, flags: &[&str]) -> Self {
         let args = ["fake-api", "--listen", address].into_iter().chain(flags.iter().copied());
         let mut child = command(&args.collect::<Vec<_>>()).stderr(Stdio::inherit()).spawn().unwrap();
@@ -192,7 +197,12 @@ pub(crate) struct Once {
 
 impl Once {
     pub(crate) fn answering(answer: impl AsRef<[u8]> + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at(SocketAddr::from(([127, 0, 0, 1], 0)), answer)
+    }
+
+    /// The same on the address of one that has ended.
+    pub(crate) fn at(address: SocketAddr, answer: impl AsRef<[u8]> + Send + 'static) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let request = thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();

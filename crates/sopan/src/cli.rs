@@ -165,23 +165,27 @@ Example:
 
 const FETCH_EXAMPLE: &str = "\
 Example:
-  sopan fetch 'https://api.example.com/orders?page=1' > orders.json
-      perhaps with --header 'Authorization: Bearer …'";
+  sopan fetch https://api.example.com/orders/7 > order.json
+      one answer as it is, perhaps with --header 'Authorization: Bearer …'
+  sopan fetch https://api.example.com/orders --out orders.jsonl --rate 10/s
+      all pages, a record a line; run again after an end in between, it goes on";
 
 /// What counts in a time-out, which is not what counts for the proxy, whose client is waiting.
 const FETCH_TOTAL_TIMEOUT: &str = "From the start to the head of the answer, without waits for \
     the rate and for pauses that the API asked for";
 
 const FETCH_RULES: &str = "\
-The body is written only when all of it is here; nothing is written when the request fails. Waiting for the rate and \
-for pauses that the API asked for takes as long as it takes and does not count in --total-timeout.
+Without a flag of a collection there is one GET: its body is written only when all of it is here, and nothing is written when \
+it fails. With one, page after page is got. Waiting for the rate and for pauses that the API asked for takes as long as it \
+takes and does not count in --total-timeout.
 
 Exit codes:
-  0    the body is whole, or the reader of standard output had enough, as `head`
+  0    it is whole, or the reader of standard output had enough, as `head`
   2    a flag or a setting is wrong; nothing was sent
+  65   a record does not follow the schema, or a page is none of a collection
   75   the API failed, was limited or could not be reached: run it again later
-  76   the API refuses the request, or its answer cannot be kept: mend it first
-  130  interrupted";
+  76   the API refuses, leads in a circle or away, or it cannot be kept: mend it
+  130  interrupted; run it again, and it goes on where it was";
 
 const EXPLAIN_EXAMPLE: &str = "\
 Example:
@@ -554,7 +558,9 @@ mod tests {
             let help = command.render_long_help().to_string();
             assert!(help.contains("\nExample:\n  sopan "), "{help}");
             for argument in command.get_arguments() {
-                let positional = || format!("<{}>", argument.get_value_names().unwrap_or_default().join(" "));
+                let (open, close) = if argument.is_required_set() { ('<', '>') } else { ('[', ']') };
+                let names = argument.get_value_names().unwrap_or_default().join(" ");
+                let positional = || format!("{open}{names}{close}");
                 let flag = argument.get_long().map_or_else(positional, |name| format!("--{name}"));
                 assert!(help.contains(&flag), "{flag} is missing in:\n{help}");
                 assert!(argument.get_help().is_some(), "{flag} is not explained");

@@ -38,3 +38,18 @@ pub(crate) enum Failure {
     /// SIGINT came; what there is to say of that.
     Interrupted(Option<String>),
 }
+
+impl Failure {
+    /// The same, with the name of the job where it has one.
+    fn of(self, job: &str) -> Self {
+        let named = |message: String| if job.is_empty() { message } else { format!("{job}: {message}") };
+        match self {
+            Self::Setup(error) => Self::Setup(error),
+            Self::Settings(message) => Self::Settings(named(message)),
+            Self::Data(message) => Self::Data(named(message)),
+            Self::Transient(message) => Self::Transient(named(message)),
+            Self::Permanent(message) => Self::Permanent(named(message)),
+            Self::Interrupted(message) => Self::Interrupted(message.map(named)),
+        }
+    }
+}

@@ -51,6 +51,7 @@ fn reference_of() -> String {
         (Section::Cache, "`cache` of either"),
         (Section::Credential, "`credential` of an upstream"),
         (Section::Client, "Of a client, below `clients`"),
+        (Section::Job, "Of a job, below `jobs`, for `sopan fetch`"),
     ];
     let cell = |text: &str| text.replace('|', "\\|");
     let mut page = String::new();
@@ -93,7 +94,8 @@ fn the_example_says_every_key_and_changes_nothing() {
     let file = File::of(source);
     assert_eq!((&file.problems[..], file.clients.is_none()), (&[][..], true));
     let layers = [&file.program, &file.upstreams[0].layer];
-    let of_all = || settings().filter(|setting| setting.in_file && setting.section != Section::Client);
+    let of_all =
+        || settings().filter(|setting| setting.in_file && !matches!(setting.section, Section::Client | Section::Job));
     for setting in of_all().filter(|setting| setting.default.is_some()) {
         let said = layers.iter().find_map(|layer| layer.get(setting)).unwrap_or_else(|| panic!("{}", setting.key));
         assert_eq!(said.shown(), setting.default.unwrap(), "{}", setting.key);
@@ -101,20 +103,29 @@ fn the_example_says_every_key_and_changes_nothing() {
     for setting in settings().filter(|setting| setting.in_file && setting.default.is_none()) {
         assert!(example().contains(&format!("{}: {}\n", setting.key, setting.example())), "{}", setting.key);
     }
-    // Those behind a # are right too, and so are the clients, of which all is behind one.
+    // Those behind a # are right too, and so are the clients and jobs, of which all is behind one.
     let example = example();
-    let (before, clients) = example.split_once("# clients:\n").unwrap();
-    let clients: Vec<_> =
-        clients.lines().map(|line| line.strip_prefix("# ").or(line.strip_prefix('#')).unwrap()).collect();
-    let all: Vec<_> = before.lines().chain(["clients:"]).chain(clients).map(uncommented).collect();
+    let (before, rest) = example.split_once("# clients:\n").unwrap();
+    let (clients, jobs) = rest.split_once("# jobs:\n").unwrap();
+    let bare = |line: &'_ str| line.strip_prefix("# ").or(line.strip_prefix('#')).unwrap().to_owned();
+    // A line of prose stands before the jobs.
+    let clients = clients.lines().take_while(|line| line.starts_with('#')).map(bare);
+    let said =
+        ["clients:".to_owned()].into_iter().chain(clients).chain(["jobs:".to_owned()]).chain(jobs.lines().map(bare));
+    let all: Vec<_> = before.lines().map(str::to_owned).chain(said).map(|line| uncommented(&line)).collect();
     let file = File::of(Source { path: "all.yaml".to_owned(), text: all.join("\n") });
     assert_eq!(file.problems, []);
     let mut client = file.clients.unwrap().remove(0);
     for setting in settings().filter(|setting| setting.section == Section::Client) {
         assert!(client.layer.get(setting).is_some(), "{}", setting.key);
     }
+    let mut job = file.jobs.into_iter().next().unwrap();
+    for setting in settings().filter(|setting| setting.section == Section::Job && setting.in_file) {
+        assert!(job.layer.get(setting).is_some(), "{}", setting.key);
+    }
     let mut problems = Vec::new();
     client.layer.sift(&mut problems);
+    job.layer.sift(&mut problems);
     assert_eq!(problems, []);
 }
 
@@ -159,6 +170,7 @@ fn the_schema_takes_what_the_table_takes() {
     let of = |section: Section| match section {
         Section::Program => &schema["properties"],
         Section::Client => &schema["$defs"]["client"]["properties"],
+        Section::Job => &schema["$defs"]["job"]["properties"],
         Section::Traces | Section::Redis => &schema["properties"][section.key().unwrap()]["properties"],
         Section::Upstream => &schema["$defs"]["upstream"]["properties"],
         inner => {

@@ -2,6 +2,7 @@
 
 mod clients;
 mod credential;
+mod jobs;
 mod layers;
 mod mutations;
 mod secrets;
@@ -41,9 +42,12 @@ fn try_serve(flags: &[&str]) -> Result<Serve, Wrong> {
     serve(typed.config.as_deref(), &typed.settings)
 }
 
-fn try_fetch(url: &str, flags: &[&str]) -> Result<Fetch, Wrong> {
+fn try_fetch(url: &str, flags: &[&str]) -> Result<Single, Wrong> {
     let cli::Command::Fetch(typed) = read("fetch", &[url], flags) else { unreachable!() };
-    fetch(&typed)
+    fetch(&typed).map(|fetch| match fetch {
+        Fetch::Single(single) => *single,
+        Fetch::Jobs(jobs) => panic!("{flags:?} make a job: {jobs:?}"),
+    })
 }
 
 fn try_fake(flags: &[&str]) -> Result<Fake, Wrong> {
@@ -245,7 +249,7 @@ fn every_flag_of_serve_has_its_effect() {
     }
 }
 
-const FETCH: &[Effect<Fetch>] = &[
+const FETCH: &[Effect<Single>] = &[
     ("--header", "X-A: b", |f| f.headers["x-a"] == "b"),
     ("--header", "user-agent: me", |f| f.headers["user-agent"] == "me"),
     ("--body-bytes-max", "5", |f| f.body_bytes_max == 5),
@@ -262,7 +266,8 @@ const FETCH: &[Effect<Fetch>] = &[
 fn fetch_takes_the_flags_of_serve_and_its_own() {
     let own = ["--body-bytes-max", "--header"].map(str::to_owned);
     let shared: BTreeSet<_> = flags_of("serve").intersection(&flags_of("fetch")).cloned().collect();
-    assert_eq!(flags_of("fetch"), shared.into_iter().chain(own).collect());
+    let of_jobs = flags_in(jobs::TYPED.iter().map(|(flag, ..)| *flag));
+    assert_eq!(flags_of("fetch"), shared.into_iter().chain(own).chain(of_jobs).collect());
     for (flag, value, effect) in FETCH {
         assert!(effect(&try_fetch("http://u/x", &[flag, value]).unwrap()), "{flag} {value}");
     }

@@ -67,7 +67,7 @@ async fn all(settings: config::Jobs) -> Vec<Failure> {
             Ok(summary) => teller.done(&context, &summary),
             Err(failure) => {
                 let is_over = matches!(failure, Failure::Interrupted(_));
-                failures.push(failure);
+                failures.push(failure.of(&job.name));
                 if is_over {
                     break;
                 }

@@ -91,9 +91,9 @@ impl Sink {
         };
         match self {
             Self::Lines => Ok(Some(part.to_owned())),
-            Self::Gzip => lines.into_draft(draft(), pressed::gzip).map(Some),
-            Self::Zstd => lines.into_draft(draft(), pressed::zstd).map(Some),
-            Self::Parquet => lines.into_draft(draft(), parquet::write).map(Some),
+            Self::Gzip => lines.write_draft(draft(), pressed::gzip).map(Some),
+            Self::Zstd => lines.write_draft(draft(), pressed::zstd).map(Some),
+            Self::Parquet => lines.write_draft(draft(), parquet::write).map(Some),
             Self::Sqlite { table, key } => sqlite::write(&lines, table, key).map(|()| None),
         }
     }
@@ -109,7 +109,7 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     /// Has a draft written, and sees that it is on the disk.
-    fn into_draft(
+    fn write_draft(
         &self,
         path: PathBuf,
         write: impl FnOnce(&Self, &mut Media) -> Result<(), SinkError>,

@@ -258,7 +258,10 @@ impl Context<'_> {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(SinkError::Interrupted)) => Err(Failure::Interrupted(Some(format!("interrupted; {all_there}")))),
             Ok(Err(error @ SinkError::Record { .. })) => Err(Failure::Data(format!("{error}; {all_there}"))),
-            Ok(Err(error @ SinkError::Io { .. })) => Err(Failure::Permanent(format!("{error}; {all_there}"))),
+            Ok(Err(error @ SinkError::Busy(_))) => Err(Failure::Transient(error.to_string())),
+            Ok(Err(error @ (SinkError::Io { .. } | SinkError::Table { .. }))) => {
+                Err(Failure::Permanent(format!("{error}; {all_there}")))
+            }
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod check;
+mod collections;
 mod corpus;
 #[path = "../../../../fuzz/properties/corpus.rs"]
 mod corpus_files;

@@ -105,6 +105,11 @@ impl Fake {
         Self::listen(&address.to_string(), &[])
     }
 
+    /// The same with flags.
+    pub(crate) fn start_with(address: SocketAddr, flags: &[&str]) -> Self {
+        Self::listen(&address.to_string(), flags)
+    }
+
     fn listen(address: &str, flags: &[&str]) -> Self {
         let args = ["fake-api", "--listen", address].into_iter().chain(flags.iter().copied());
         let mut child = command(&args.collect::<Vec<_>>()).stderr(Stdio::inherit()).spawn().unwrap();

@@ -222,7 +222,8 @@ impl Resolved {
     /// What makes it another job if it changes: what is asked for, and what is kept of that.
     fn identity(&self, url: &str) -> BTreeMap<String, String> {
         /// What may change on the way: who asks, how fast, what is made of it.
-        const BESIDE: [&str; 7] = ["upstream", "path", "headers", "out", "concurrency", "table", "key"];
+        const BESIDE: [&str; 9] =
+            ["upstream", "path", "headers", "out", "concurrency", "table", "key", "pages_max", "records_max"];
         let rows = self.values.iter().filter(|(origin, value)| {
             *origin != Origin::Table && value.setting.section == Section::Job && !BESIDE.contains(&value.setting.key)
         });

@@ -136,8 +136,10 @@ pub(super) const GROUP: Group = Group {
             key: "short_page_ends",
             flag: Some("short-page-ends"),
             kind: Kind::Flag,
+            default: Some("off"),
             help: "Of counted pages one with fewer records than the first is the last\n\n\
-                   It saves the request for the empty page after it, where the API never gives short pages in between.",
+                   It saves the request for the empty page after it.",
+            why: "some APIs leave out records that may not be seen, and go on after a short page",
             put: Put::Job(|j, text| set(&mut j.short_page_ends, switch(text))),
             ..JOB
         },

@@ -79,7 +79,10 @@ impl Columns {
             let read = record::fields(line, &mut |name, value| {
                 let place = match places.get(name.as_ref()) {
                     Some(place) => *place,
-                    None if seen.len() == COLUMNS_MAX => return drop(beyond.get_or_insert(name.into_owned())),
+                    None if seen.len() == COLUMNS_MAX => {
+                        beyond.get_or_insert(name.into_owned());
+                        return;
+                    }
                     None => {
                         places.insert(name.clone().into_owned(), seen.len());
                         seen.push((name.into_owned(), Seen::default()));
@@ -96,16 +99,19 @@ impl Columns {
                 Err(lines.misfit(number, why))
             })
         })?;
-        if seen.is_empty() {
-            // Of no record nobody knows what it would have, and files without a column cannot be read by many.
-            places.insert(record::VALUE.to_owned(), 0);
-            seen.push((record::VALUE.to_owned(), Seen::default()));
-        }
         let all = seen.into_iter().map(|(name, seen)| Column { name, kind: seen.kind() }).collect();
         Ok(Self { all, places })
     }
 
-    pub(super) fn place(&self, name: &str) -> Option<usize> {
+    /// Of no record nobody knows what it would have, and files and tables without a column cannot be read by many.
+    pub(super) fn at_least_one(mut self) -> Self {
+        if self.all.is_empty() {
+            self.with(record::VALUE);
+        }
+        self
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
         self.places.get(name).copied()
     }
 

@@ -26,7 +26,7 @@ pub(super) fn write(lines: &Lines<'_>, draft: &mut Media) -> Result<(), SinkErro
 }
 
 pub(super) fn write_in_groups(lines: &Lines<'_>, draft: &mut Media, group_bytes: usize) -> Result<(), SinkError> {
-    let columns = Columns::of(lines)?;
+    let columns = Columns::of(lines)?.at_least_one();
     let failed = |e: ParquetError| lines.failed(io::Error::other(e));
     let schema = schema(&columns.all).map_err(failed)?;
     let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
@@ -56,9 +56,7 @@ fn schema(columns: &[Column]) -> Result<types::Type, ParquetError> {
             Type::Boolean => (Physical::BOOLEAN, None),
             Type::Integer => (Physical::INT64, None),
             Type::Double => (Physical::DOUBLE, None),
-            Type::Digits | Type::Text | Type::Json | Type::Nothing => {
-                (Physical::BYTE_ARRAY, Some(LogicalType::String))
-            }
+            Type::Digits | Type::Text | Type::Json | Type::Nothing => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         };
         let field = types::Type::primitive_type_builder(&column.name, physical);
         field.with_repetition(Repetition::OPTIONAL).with_logical_type(logical).build().map(Arc::new)

@@ -22,6 +22,7 @@ const BUSY_MAX: Duration = if cfg!(test) { Duration::from_millis(50) } else { Du
 pub(super) fn write(lines: &Lines<'_>, table: &str, key: &[Pointer]) -> Result<(), SinkError> {
     let mut columns = Columns::of(lines)?;
     let keys: Vec<_> = key.iter().filter_map(|key| key.names().first()).map(|name| columns.with(name)).collect();
+    let columns = &mut columns.at_least_one();
     let failed = |error: Error| match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SinkError::Busy(lines.out.to_owned()),
         _ => SinkError::Table { out: lines.out.to_owned(), why: error.to_string() },

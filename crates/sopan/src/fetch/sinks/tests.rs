@@ -1,7 +1,7 @@
 use std::fs;
 use std::io::Read as _;
 
-use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -44,11 +44,8 @@ fn sqlite(key: &[&str]) -> Sink {
 fn rows(bench: &Bench) -> (String, Vec<String>) {
     let database = Connection::open(bench.out("a.db")).unwrap();
     let mut columns = database.prepare("SELECT name, type FROM pragma_table_info('a \"b\"')").unwrap();
-    let columns: Vec<(String, String)> = columns
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
-        .unwrap()
-        .collect::<Result<_, _>>()
-        .unwrap();
+    let columns: Vec<(String, String)> =
+        columns.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().collect::<Result<_, _>>().unwrap();
     let quoted: Vec<_> = columns.iter().map(|(name, _)| format!("quote(\"{name}\")")).collect();
     let all = format!("SELECT {} FROM \"a \"\"b\"\"\" ORDER BY 1", quoted.join("||' '||"));
     let mut rows = database.prepare(&all).unwrap();
@@ -101,24 +98,30 @@ fn a_parquet_file_has_a_typed_column_for_each_field() {
         .iter()
         .map(|column| format!("{} {:?} {:?}", column.name(), column.physical_type(), column.logical_type_ref()))
         .collect();
-    assert_eq!(types, [
-        "id INT64 None",
-        "is BOOLEAN None",
-        "sum DOUBLE None",
-        "name BYTE_ARRAY Some(String)",
-        "long BYTE_ARRAY Some(String)",
-        "tags BYTE_ARRAY Some(String)",
-        "any BYTE_ARRAY Some(String)",
-        "none BYTE_ARRAY Some(String)",
-        "ID INT64 None",
-        "exact BYTE_ARRAY Some(String)",
-    ]);
+    assert_eq!(
+        types,
+        [
+            "id INT64 None",
+            "is BOOLEAN None",
+            "sum DOUBLE None",
+            "name BYTE_ARRAY Some(String)",
+            "long BYTE_ARRAY Some(String)",
+            "tags BYTE_ARRAY Some(String)",
+            "any BYTE_ARRAY Some(String)",
+            "none BYTE_ARRAY Some(String)",
+            "ID INT64 None",
+            "exact BYTE_ARRAY Some(String)",
+        ]
+    );
     let rows: Vec<_> = file.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
-    assert_eq!(rows, [
-        r#"{id: 1, is: true, sum: 1.5, name: "aé", long: "9007199254740993", tags: "[1, 2]", any: "1", none: null, ID: null, exact: null}"#,
-        r#"{id: 2, is: null, sum: 2.0, name: "", long: "0.5", tags: "{"a":"b"}", any: ""x"", none: null, ID: 7, exact: null}"#,
-        r#"{id: 3, is: null, sum: -1000.0, name: null, long: "1", tags: null, any: null, none: null, ID: null, exact: "0.1000000000000000055511151231257827"}"#,
-    ]);
+    assert_eq!(
+        rows,
+        [
+            r#"{id: 1, is: true, sum: 1.5, name: "aé", long: "9007199254740993", tags: "[1, 2]", any: "1", none: null, ID: null, exact: null}"#,
+            r#"{id: 2, is: null, sum: 2.0, name: "", long: "0.5", tags: "{"a":"b"}", any: ""x"", none: null, ID: 7, exact: null}"#,
+            r#"{id: 3, is: null, sum: -1E3, name: null, long: "1", tags: null, any: null, none: null, ID: null, exact: "0.1000000000000000055511151231257827"}"#,
+        ]
+    );
 }
 
 #[test]
@@ -128,7 +131,7 @@ fn a_parquet_file_has_as_many_groups_as_memory_asks_for() {
     fs::write(bench.out("part"), &records).unwrap();
     let lines = Lines { part: &bench.out("part"), out: &bench.out("a"), progress: &bench.progress };
     let write = |lines: &Lines<'_>, draft: &mut Media| parquet::write_in_groups(lines, draft, 8_000);
-    let draft = lines.into_draft(bench.out("draft"), write).unwrap();
+    let draft = lines.write_draft(bench.out("draft"), write).unwrap();
     let file = SerializedFileReader::new(File::open(draft).unwrap()).unwrap();
     assert!(file.num_row_groups() > 5, "{}", file.num_row_groups());
     let rows: Vec<_> = file.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
@@ -147,11 +150,14 @@ fn without_a_key_a_table_is_made_anew() {
             columns,
             "id INTEGER, is BOOLEAN, sum REAL, name TEXT, long TEXT, tags TEXT, any TEXT, none , ID_2 INTEGER, exact TEXT"
         );
-        assert_eq!(rows, [
-            "1 1 1.5 'aé' '9007199254740993' '[1, 2]' '1' NULL NULL NULL",
-            "2 NULL 2.0 '' '0.5' '{\"a\":\"b\"}' '\"x\"' NULL 7 NULL",
-            "3 NULL -1000.0 NULL '1' NULL NULL NULL NULL '0.1000000000000000055511151231257827'",
-        ]);
+        assert_eq!(
+            rows,
+            [
+                "1 1 1.5 'aé' '9007199254740993' '[1, 2]' '1' NULL NULL NULL",
+                "2 NULL 2.0 '' '0.5' '{\"a\":\"b\"}' '\"x\"' NULL 7 NULL",
+                "3 NULL -1000.0 NULL '1' NULL NULL NULL NULL '0.1000000000000000055511151231257827'",
+            ]
+        );
     }
     bench.make(&sqlite(&[]), "a.db", "").unwrap();
     assert_eq!(rows(&bench), ("value ".to_owned(), Vec::new()));
@@ -164,17 +170,20 @@ fn with_a_key_a_record_takes_the_place_of_its_elder() {
     let bench = Bench::new();
     let put = |records: &str| bench.make(&sqlite(&["/id"]), "a.db", records).map(drop);
     put("{\"id\":1,\"name\":\"a\",\"later\":null}\n{\"id\":2,\"name\":\"b\"}\n{\"id\":2,\"name\":\"c\"}\n").unwrap();
-    assert_eq!(rows(&bench), (
-        "id INTEGER, name TEXT, later ".to_owned(),
-        vec!["1 'a' NULL".to_owned(), "2 'c' NULL".to_owned()]
-    ));
+    assert_eq!(
+        rows(&bench),
+        ("id INTEGER, name TEXT, later ".to_owned(), vec!["1 'a' NULL".to_owned(), "2 'c' NULL".to_owned()])
+    );
     // A column that is new, one of which nothing was known, and numbers where there was text.
     for _ in 0..2 {
         put("{\"id\":2,\"name\":1.10,\"later\":5,\"new\":true}\n{\"id\":3,\"name\":null}\n").unwrap();
-        assert_eq!(rows(&bench), (
-            "id INTEGER, name TEXT, later , new BOOLEAN".to_owned(),
-            vec!["1 'a' NULL NULL".to_owned(), "2 '1.10' 5 1".to_owned(), "3 NULL NULL NULL".to_owned()]
-        ));
+        assert_eq!(
+            rows(&bench),
+            (
+                "id INTEGER, name TEXT, later , new BOOLEAN".to_owned(),
+                vec!["1 'a' NULL NULL".to_owned(), "2 '1.10' 5 1".to_owned(), "3 NULL NULL NULL".to_owned()]
+            )
+        );
     }
     let before = rows(&bench);
     for (records, why) in [

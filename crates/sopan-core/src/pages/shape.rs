@@ -4,12 +4,16 @@
 //! of it ([`Shape::schema`]), and two of them say what is new, gone or other ([`Shape::drift`]). It is bounded whatever comes:
 //! names beyond [`NAMES_MAX`] make an object one with any names, and what is deeper than [`DEPTH_MAX`] is not looked at.
 
+mod layouts;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+pub use layouts::Layouts;
 
 /// So many names of one object are told apart; one that has more is taken for a table by its names.
 pub const NAMES_MAX: usize = 256;

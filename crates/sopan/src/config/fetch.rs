@@ -157,7 +157,8 @@ fn of_file(typed: &cli::Fetch, file: &str) -> Result<Fetch, Wrong> {
         None => Some(PAGE_BYTES_MAX),
         Some(text) => check.read("--body-bytes-max", text, size),
     };
-    let Loaded { mut wrong, program, collections, jobs: known, serve, .. } = serve::load(Some(file), &typed.settings);
+    let Loaded { mut wrong, program, collections, jobs: known, serve, .. } =
+        serve::load(Some(file), &typed.settings.for_job(typed.job.as_deref().filter(|job| *job != "all")));
     wrong.problems.retain(|problem| problem.severity == Severity::Error);
     let is_right = wrong.problems.is_empty();
     check.found(wrong);

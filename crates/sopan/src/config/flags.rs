@@ -15,6 +15,8 @@ pub(crate) struct Typed {
     flags: Vec<(&'static Setting, Vec<String>)>,
     /// Where it is listened already, whatever was typed.
     handed: Vec<(Role, SocketAddr)>,
+    /// The only job that flags are for; none if they are for all.
+    job: Option<String>,
 }
 
 /// Only which, since a URL may hold a password.
@@ -26,12 +28,22 @@ impl fmt::Debug for Typed {
 
 impl Typed {
     pub(crate) fn of(flags: Vec<(&'static Setting, Vec<String>)>) -> Self {
-        Self { flags, handed: Vec::new() }
+        Self { flags, handed: Vec::new(), job: None }
     }
 
     /// The same where it is listened already.
     pub(crate) fn listening(&self, handed: &[(Role, SocketAddr)]) -> Self {
         Self { handed: handed.to_vec(), ..self.clone() }
+    }
+
+    /// The same for one job of a file.
+    pub(crate) fn for_job(&self, job: Option<&str>) -> Self {
+        Self { job: job.map(str::to_owned), ..self.clone() }
+    }
+
+    /// Whether they are for a job of that name, too.
+    pub(super) fn is_for(&self, job: &str) -> bool {
+        self.job.as_deref().is_none_or(|only| only == job)
     }
 
     /// What they say, and what of it cannot be taken apart.

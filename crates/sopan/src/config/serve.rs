@@ -228,7 +228,7 @@ pub(super) fn loaded(mut file: Option<File>, typed: &Typed) -> Loaded {
     let rooms = served.iter().zip(&upstreams);
     found.extend(rooms.filter_map(|((_, _, treatment), (_, own))| own.room_for_entries(treatment, &program, &settled)));
     let (clients, callers) = clients(file.as_ref(), &table, &served, &mut found);
-    let (jobs, collections) = jobs(file.as_ref(), &flags, &table, &served, &mut found);
+    let (jobs, collections) = jobs(file.as_ref(), (typed, &flags), &table, &served, &mut found);
     wrong.problems.append(&mut found);
     once(&mut wrong.problems);
     in_order(&mut wrong.problems);
@@ -262,7 +262,7 @@ fn clients(
 /// Jobs, as they are settled and as they are done.
 fn jobs(
     file: Option<&File>,
-    flags: &Layer,
+    (typed, flags): (&Typed, &Layer),
     table: &Layer,
     served: &[(String, Place, Treatment)],
     problems: &mut Vec<Problem>,
@@ -271,7 +271,9 @@ fn jobs(
         served.iter().map(|(name, _, treatment)| (name.clone(), treatment.settings.target.clone())).collect();
     let (mut settled, mut jobs) = (Vec::new(), Vec::new());
     for Named { name, layer, .. } in file.iter().flat_map(|file| &file.jobs) {
-        let resolved = Resolved::of(&[flags, layer, table], |setting| setting.section == Section::Job);
+        let flags = Some(flags).filter(|_| typed.is_for(name));
+        let layers: Vec<_> = flags.into_iter().chain([layer, table]).collect();
+        let resolved = Resolved::of(&layers, |setting| setting.section == Section::Job);
         jobs.extend(resolved.job(name, &upstreams, problems));
         settled.push((name.clone(), resolved));
     }

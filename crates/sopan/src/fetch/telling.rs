@@ -63,6 +63,9 @@ fn in_words(summary: &Summary) -> String {
     if let Some(file) = rejects.file.as_ref().filter(|_| rejects.count > 0) {
         let _ = write!(told, ", {} set aside in {}", Counted(rejects.count, "record"), file.display());
     }
+    if let Some(mismatches) = &summary.mismatches {
+        let _ = write!(told, ", {mismatches}");
+    }
     let Counts { sent, repeated, from_store, .. } = *counts;
     let _ = write!(told, "; {} in {}", Counted(sent, "request"), Seconds(*took));
     if repeated > 0 {

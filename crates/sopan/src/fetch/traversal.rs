@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use sopan_core::pages::raw;
+use sopan_core::headers::Parameter;
+use sopan_core::pages::shape::Shape;
+use sopan_core::pages::since::Mark;
 use sopan_core::pages::{Paging, Pointer};
 use sopan_engine::pages::{Page, PageError, PagesSettings, Resume, SelectError, Url, WalkError};
 use sopan_engine::{ApiClient, Error};
@@ -19,8 +21,10 @@ use tokio::task;
 
 use super::Failure;
 use super::kept::{Kept, KeptError, Place};
+use super::records::{Records, Written};
+use super::schema::Schema;
 use super::sinks::{Done, Progress, Sink, SinkError};
-use super::stand::{JobDigest, Stand, Way};
+use super::stand::{JobDigest, Past, Stand};
 use super::tally::{Counts, Tally};
 use super::telling::Teller;
 use crate::config;
@@ -56,6 +60,8 @@ pub(super) struct Summary {
     pub(super) pages: u64,
     pub(super) records: u64,
     pub(super) rejects: Rejects,
+    /// What became of records that do not follow the schema.
+    pub(super) mismatches: Option<String>,
     /// None for standard output.
     pub(super) out: Option<PathBuf>,
     pub(super) bytes: u64,
@@ -76,13 +82,6 @@ enum Output {
     Standard,
 }
 
-/// A page as it is written.
-#[derive(Default)]
-struct Written {
-    lines: Vec<u8>,
-    rejects: Vec<u8>,
-}
-
 impl Context<'_> {
     /// Gets it.
     ///
@@ -90,11 +89,21 @@ impl Context<'_> {
     /// What was kept of it is there still, and the next run goes on there.
     pub(super) async fn traverse(&self) -> Result<Summary, Failure> {
         let (begun, before) = (self.teller.now(), self.tally.counts());
-        let (mut output, stand) = self.open()?;
+        let schema = self.job.schema.as_ref().map(|path| Schema::read(path)).transpose().map_err(Failure::Settings)?;
+        let (mut output, stand) = self.open(schema.as_ref())?;
+        let past = output.past();
         let resumed = stand.is_some();
         let mut stand = stand.unwrap_or_default();
+        let mut records = Records::new(self.job, schema);
+        if matches!(output, Output::File { .. }) || self.settings.infer_schema.is_some() {
+            records.look(stand.shape.as_deref());
+        }
+        let since = past.as_ref().and_then(|past| past.mark.as_deref());
+        records.reaches(stand.mark.as_deref().or(since));
+        let path = self.path(since)?;
+        self.not_over_what_is_new(&output, past.as_ref(), resumed)?;
         if !resumed || stand.next.is_some() {
-            self.pages(&mut output, &mut stand, resumed)
+            self.pages(&path, &mut output, &mut stand, &mut records, resumed)
                 .await
                 .map_err(|failure| self.with_what_is_kept(failure, &output, &stand))?;
         }
@@ -102,7 +111,10 @@ impl Context<'_> {
             Output::File { kept, sink } => Some(self.make(*kept, sink).await?),
             Output::Standard => None,
         };
+        self.drift(&records, past.as_ref());
+        self.propose(&records)?;
         Ok(Summary {
+            mismatches: records.mismatches(),
             pages: stand.page,
             records: stand.records,
             rejects: Rejects { count: stand.rejects, file: done.as_ref().and_then(|done| done.rejects.clone()) },
@@ -114,21 +126,30 @@ impl Context<'_> {
     }
 
     /// What is kept of a run before, and where that stands.
-    fn open(&self) -> Result<(Output, Option<Stand>), Failure> {
+    fn open(&self, schema: Option<&Schema>) -> Result<(Output, Option<Stand>), Failure> {
         let Some((out, sink)) = &self.job.out else { return Ok((Output::Standard, None)) };
-        let place = Place { out: out.clone(), job: JobDigest(self.job.said.clone()) };
+        let mut said = self.job.said.clone();
+        said.extend(schema.map(|schema| ("what the schema says".to_owned(), schema.digest.clone())));
+        let place = Place { out: out.clone(), job: JobDigest(said) };
         let (kept, stand) = Kept::open(&place, self.settings.restart).map_err(unusable)?;
         Ok((Output::File { kept: Box::new(kept), sink: sink.clone() }, stand))
     }
 
     /// Gets page after page.
-    async fn pages(&self, output: &mut Output, stand: &mut Stand, resumed: bool) -> Result<(), Failure> {
+    async fn pages(
+        &self,
+        path: &str,
+        output: &mut Output,
+        stand: &mut Stand,
+        records: &mut Records<'_>,
+        resumed: bool,
+    ) -> Result<(), Failure> {
         let settings = self.page_settings(output, stand, resumed)?;
         if resumed {
             self.teller
                 .note(self, &format!("going on after page {}, with {}", stand.page, Counted(stand.records, "record")));
         }
-        let mut pages = self.api.pages(&self.job.path, settings);
+        let mut pages = self.api.pages(path, settings);
         let mut written = Written::default();
         loop {
             let page = tokio::select! {
@@ -148,10 +169,15 @@ impl Context<'_> {
             if let Some(why) = astray.as_ref().filter(|_| matches!(output, Output::File { .. })) {
                 return Err(leads_nowhere(why, page.number));
             }
-            self.take(&page, is_last, stand, &mut written)?;
-            if !write(output, &mut written, stand).await? {
+            let mut after = stand.clone();
+            let notes = records.take(&page, &mut after, &mut written)?;
+            self.stands(&page, is_last, &mut after);
+            let is_more_wanted = write(output, &mut written, &after).await?;
+            *stand = after;
+            if !is_more_wanted {
                 return Ok(());
             }
+            notes.iter().for_each(|note| self.teller.note(self, note));
             match astray {
                 Some(why) => return Err(leads_nowhere(&why, page.number)),
                 None if stand.next.is_none() => return Ok(()),
@@ -195,27 +221,15 @@ impl Context<'_> {
         })
     }
 
-    /// Makes lines of the records of a page, and tells where it stands then.
-    fn take(&self, page: &Page, is_last: bool, stand: &mut Stand, written: &mut Written) -> Result<(), Failure> {
-        written.lines.clear();
-        written.rejects.clear();
+    /// Where it stands after a page.
+    fn stands(&self, page: &Page, is_last: bool, stand: &mut Stand) {
         self.found(page, stand);
-        let room = self.job.records_max.map_or(u64::MAX, |max| max.saturating_sub(stand.records));
-        let mut taken = 0;
-        for record in page.records().take(usize::try_from(room).unwrap_or(usize::MAX)) {
-            // It was read as JSON, which is text.
-            raw::write_compact(&String::from_utf8_lossy(record), &mut written.lines);
-            written.lines.push(b'\n');
-            taken += 1;
-        }
         stand.page = page.number;
-        stand.records += taken;
         let is_full = self.job.records_max.is_some_and(|max| stand.records >= max);
         stand.next = page.next.as_ref().filter(|_| !is_last && !is_full).map(Url::to_string);
         stand.size = page.size;
         stand.asked = page.digest;
         stand.total = page.total.records.or(stand.total);
-        Ok(())
     }
 
     /// How pages follow each other, where a page told that: kept, and told, since it may be a wrong guess.
@@ -239,6 +253,66 @@ impl Context<'_> {
             told.push(format!("{} (--next '{}'{param}{more})", found.by, found.paging));
         }
         self.teller.note(self, &format!("page {} tells: {}", page.number, told.join("; ")));
+    }
+
+    /// What is asked for first: from the mark of the last run on, where that is wanted.
+    fn path(&self, since: Option<&str>) -> Result<String, Failure> {
+        let path = self.job.path.clone();
+        let Some(config::Since { param, from, overlap, .. }) = &self.job.since else { return Ok(path) };
+        let Some(mark) = since.or(from.as_deref()).map(|mark| Mark::from(mark.to_owned())) else { return Ok(path) };
+        // What was said is meant as it was said.
+        let value = match overlap.filter(|_| since.is_some()) {
+            None => mark,
+            Some(overlap) => mark.less(overlap).ok_or_else(|| {
+                let why = "is neither a time nor a number that --since-overlap could be taken from; leave that away";
+                Failure::Settings(format!("the high-water mark `{mark}` {why}"))
+            })?,
+        };
+        self.teller.note(self, &format!("asking for what is new since {value}"));
+        let parameter = Parameter::new(param);
+        let rest = parameter.without(&path).unwrap_or(path);
+        Ok(Parameter::with(&rest, &parameter.written(value.to_string().as_bytes())))
+    }
+
+    /// What is new would take the place of what was new before, unless that was fetched from there or a key tells them apart.
+    fn not_over_what_is_new(&self, output: &Output, past: Option<&Past>, resumed: bool) -> Result<(), Failure> {
+        let (Output::File { sink, .. }, Some((out, _)), Some(_)) = (output, &self.job.out, &self.job.since) else {
+            return Ok(());
+        };
+        let is_added = matches!(sink, Sink::Sqlite { key, .. } if !key.is_empty());
+        if is_added || resumed || past.is_none_or(|past| past.mark.is_none()) || !out.exists() {
+            return Ok(());
+        }
+        Err(Failure::Permanent(format!(
+            "`{}` still holds what the last run got, and this one would put what is new since in its place; move it away when it \
+             is used, or write to a .db with --key, to which what is new is added",
+            out.display()
+        )))
+    }
+
+    /// Tells what records are like now and were not.
+    fn drift(&self, records: &Records<'_>, past: Option<&Past>) {
+        const TOLD_MAX: usize = 20;
+        let before = past.and_then(|past| serde_json::from_str::<Shape>(past.shape.as_ref()?).ok());
+        let (Some(now), Some(before)) = (records.shape(), before) else { return };
+        let drift = now.drift(&before);
+        if drift.is_empty() {
+            return;
+        }
+        let told: Vec<_> = drift.iter().take(TOLD_MAX).map(ToString::to_string).collect();
+        let more = drift.len().saturating_sub(TOLD_MAX);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        self.teller.note(self, &format!("records have changed since the last run: {}{more}", told.join("; ")));
+    }
+
+    /// Writes the schema that records follow.
+    fn propose(&self, records: &Records<'_>) -> Result<(), Failure> {
+        let (Some(file), Some(shape)) = (&self.settings.infer_schema, records.shape()) else { return Ok(()) };
+        let schema = format!("{:#}\n", shape.schema());
+        std::fs::write(file, schema)
+            .map_err(|error| Failure::Permanent(format!("{} cannot be written: {error}", file.display())))?;
+        self.teller.note(self, &format!("proposed a schema in {}", file.display()));
+        Ok(())
     }
 
     /// Makes the output.
@@ -284,6 +358,16 @@ impl Context<'_> {
             Failure::Permanent(message) => Failure::Permanent(message + &kept),
             Failure::Interrupted(None) if is_kept => Failure::Interrupted(Some(format!("interrupted{kept}"))),
             other => other,
+        }
+    }
+}
+
+impl Output {
+    /// What the last run left.
+    fn past(&self) -> Option<Past> {
+        match self {
+            Self::File { kept, .. } => kept.past().cloned(),
+            Self::Standard => None,
         }
     }
 }

@@ -232,6 +232,101 @@ fn jobs_of_a_file_share_a_quota_and_one_that_fails_keeps_no_other_from_being_don
     assert_eq!((run.code, &*run.err), (Some(0), ""));
 }
 
+/// Pages 3 to 5 of pg-5 of the cases.
+#[test]
+fn records_are_held_to_a_schema_and_what_becomes_of_others_can_be_said() {
+    let yard = Yard::new();
+    let schema =
+        r#"{"required":["id","name"],"properties":{"id":{"type":"integer"},"name":{"type":["string","null"]}}}"#;
+    fs::write(yard.path("s.json"), schema).unwrap();
+    let schema = yard.path("s.json");
+    let page = answer(r#"[{"id":1,"name":"a"},{"id":"12a","name":"b"},{"id":3},{"id":4,"name":null,"new":1.50}]"#);
+    let run = |out: &str, policy: &str| {
+        let once = Once::answering(page.clone());
+        let flags = ["--schema", schema.to_str().unwrap(), "--on-mismatch", policy];
+        yard.fetch(&format!("http://{}/x", once.address), out, &flags)
+    };
+    let told = "page 1, record 2, at /id: value is not of type \"integer\" (/properties/id/type)";
+    let stopped = run("stop.jsonl", "stop");
+    assert_eq!((stopped.code, stopped.complained()), (Some(65), vec![&*format!("error: {told}")]), "{}", stopped.err);
+    assert!(!yard.path("stop.jsonl").exists());
+    let skipped = run("skip.jsonl", "skip");
+    assert_eq!(skipped.code, Some(0), "{}", skipped.err);
+    assert!(skipped.err.contains(&format!("set aside: {told}\n")), "{}", skipped.err);
+    assert!(skipped.err.contains(", 2 records set aside in "), "{}", skipped.err);
+    assert_eq!(yard.read("skip.jsonl"), "{\"id\":1,\"name\":\"a\"}\n{\"id\":4,\"name\":null,\"new\":1.50}\n");
+    let aside: Vec<_> = values(&yard.read("skip.jsonl.rejects.jsonl"));
+    let (first, second) = (&aside[0], &aside[1]);
+    assert_eq!((first["page"].as_u64(), first["record"].as_u64(), &first["rule"]), (Some(1), Some(2), &"type".into()));
+    assert_eq!((&first["value"]["id"], &second["rule"]), (&"12a".into(), &"required".into()));
+    let kept = run("keep.jsonl", "keep");
+    assert_eq!((kept.code, yard.read("keep.jsonl").lines().count()), (Some(0), 4), "{}", kept.err);
+    assert!(kept.err.contains(", 2 records kept that do not follow the schema"), "{}", kept.err);
+    fs::write(yard.path("s.json"), "{").unwrap();
+    let wrong = run("wrong.jsonl", "stop");
+    assert!(wrong.code == Some(2) && wrong.err.contains("s.json is not JSON: "), "{}", wrong.err);
+}
+
+#[test]
+fn a_schema_is_proposed_and_what_changed_since_the_last_run_is_told() {
+    let yard = Yard::new();
+    let proposal = yard.path("p.json");
+    let once = Once::answering(answer(r#"[{"id":1,"old":true},{"id":2.5,"old":false}]"#));
+    let (address, url) = (once.address, format!("http://{}/x", once.address));
+    let run = yard.fetch(&url, "x.jsonl", &["--next", "none", "--infer-schema", proposal.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let proposed: serde_json::Value = serde_json::from_str(&yard.read("p.json")).unwrap();
+    assert_eq!(
+        (&proposed["properties"]["id"]["type"], &proposed["required"]),
+        (&"number".into(), &serde_json::json!(["id", "old"]))
+    );
+    let _ = once.request();
+    let _once = Once::at(address, answer(r#"[{"id":"1","new":1}]"#));
+    let run = yard.fetch(&url, "x.jsonl", &["--next", "none"]);
+    let told = "records have changed since the last run: /id was a number and is a string; /new is new: an integer; /old is gone\n";
+    assert!(run.code == Some(0) && run.err.contains(told), "{}", run.err);
+}
+
+#[test]
+fn only_what_is_new_since_the_last_run_is_asked_for() {
+    let yard = Yard::new();
+    let flags =
+        ["--next", "none", "--since-field", "/at", "--since-param", "since", "--since-overlap", "1h", "--key", "/id"];
+    let mut address = None;
+    for (records, asked) in [
+        (r#"[{"id":1,"at":"2026-01-01T10:00:00Z"},{"id":2,"at":"2026-01-01T09:00:00Z"},{"id":3}]"#, "GET /x?a=1 "),
+        (
+            r#"[{"id":1,"at":"2026-01-01T10:00:00Z"},{"id":4,"at":"2026-01-01T14:00:00+02:00"}]"#,
+            "GET /x?a=1&since=2026-01-01T09%3A00%3A00Z ",
+        ),
+        ("[]", "GET /x?a=1&since=2026-01-01T11%3A00%3A00Z "),
+        ("[]", "GET /x?a=1&since=2026-01-01T11%3A00%3A00Z "),
+    ] {
+        let page = answer(records);
+        let once = match address {
+            None => Once::answering(page),
+            Some(address) => Once::at(address, page),
+        };
+        address = Some(once.address);
+        let run = yard.fetch(&format!("http://{}/x?a=1", once.address), "x.db", &flags);
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        let request = once.request();
+        assert!(request.starts_with(asked), "{request}");
+    }
+    // A file that would be replaced has to be taken away first.
+    let flags = ["--next", "none", "--since-field", "/id", "--since-param", "since", "--since", "5"];
+    let once = Once::answering(answer(r#"[{"id":7}]"#));
+    let (address, url) = (once.address, format!("http://{}/x", once.address));
+    assert_eq!(yard.fetch(&url, "x.jsonl", &flags).code, Some(0));
+    assert!(once.request().starts_with("GET /x?since=5 "));
+    let run = yard.fetch(&url, "x.jsonl", &flags);
+    assert!(run.code == Some(76) && run.err.contains("still holds what the last run got"), "{}", run.err);
+    fs::remove_file(yard.path("x.jsonl")).unwrap();
+    let once = Once::at(address, answer(r#"[{"id":8}]"#));
+    assert_eq!((yard.fetch(&url, "x.jsonl", &flags).code, &*yard.read("x.jsonl")), (Some(0), "{\"id\":8}\n"));
+    assert!(once.request().starts_with("GET /x?since=7 "));
+}
+
 fn answer(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }

@@ -194,7 +194,12 @@ pub(crate) struct Once {
 
 impl Once {
     pub(crate) fn answering(answer: impl AsRef<[u8]> + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at(SocketAddr::from(([127, 0, 0, 1], 0)), answer)
+    }
+
+    /// The same on the address of one that has ended.
+    pub(crate) fn at(address: SocketAddr, answer: impl AsRef<[u8]> + Send + 'static) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let request = thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();

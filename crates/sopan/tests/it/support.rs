@@ -130,7 +130,10 @@ impl Fake {
     pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
         let (address, length) = (self.address, body.len());
         let close = "Connection: close";
-        tell(address, &format!("POST {path} HTTP/1.1\r\nHost: {address}\r\n{close}\r\nContent-Length: {length}\r\n\r\n{body}"))
+        tell(
+            address,
+            &format!("POST {path} HTTP/1.1\r\nHost: {address}\r\n{close}\r\nContent-Length: {length}\r\n\r\n{body}"),
+        )
     }
 
     /// What was asked for, in order of arrival.

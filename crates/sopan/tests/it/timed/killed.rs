@@ -82,7 +82,10 @@ fn check(fake: &[&str], collection: &Collection, kills_min: usize) {
     }
     let again = asked.len() - collection.pages;
     println!("{}: killed {kills} times, {again} of {} requests repeated", collection.out, asked.len());
-    assert!(again <= kills * collection.in_flight + collection.beyond, "{again} requests were repeated after {kills} kills");
+    assert!(
+        again <= kills * collection.in_flight + collection.beyond,
+        "{again} requests were repeated after {kills} kills"
+    );
     assert!(kills >= kills_min, "it was killed {kills} times only");
     // Nothing was left out, and nothing asked for beside it.
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();

@@ -10,6 +10,7 @@
 
 pub mod detect;
 pub mod link;
+pub mod plan;
 pub mod raw;
 mod said;
 pub mod select;

@@ -36,6 +36,8 @@ Examples:
       the proxy in front of it, at http://127.0.0.1:8000
   sopan fetch http://127.0.0.1:8765/api/v1/orders
       one polite GET without a proxy
+  sopan fetch http://127.0.0.1:8765/api/v1/orders --out orders.jsonl
+      all pages of a collection, each record once
   sopan explain --status 429 --header 'Retry-After: 90'
       what the proxy would do with such an answer
 
@@ -74,6 +76,10 @@ pub(crate) enum Command {
     #[command(after_long_help = format!("{FETCH_EXAMPLE}\n\n{FETCH_RULES}\n\n{DURATIONS} {SIZES}"))]
     #[command(mut_arg("total-timeout", |arg| arg.help(FETCH_TOTAL_TIMEOUT).long_help(None)))]
     Fetch(Box<Fetch>),
+    /// Say how long it would take to get a collection, by its first page and the limits
+    #[command(after_help = PLAN_EXAMPLE)]
+    #[command(after_long_help = format!("{PLAN_EXAMPLE}\n\n{PLAN_RULES}\n\n{DURATIONS} {SIZES}"))]
+    Plan(Box<Plan>),
     /// Say what sopan reads in an answer of an API, and what it would do with it
     #[command(after_help = EXPLAIN_EXAMPLE)]
     #[command(after_long_help = format!("{EXPLAIN_EXAMPLE}\n\n{EXPLAIN_RULES}\n\n{DURATIONS}"))]
@@ -186,6 +192,22 @@ Exit codes:
   75   the API failed, was limited or could not be reached: run it again later
   76   the API refuses, leads in a circle or away, or it cannot be kept: mend it
   130  interrupted; run it again, and it goes on where it was";
+
+const PLAN_EXAMPLE: &str = "\
+Example:
+  sopan plan https://api.example.com/orders --rate 5/s --by '09:00 Asia/Jakarta'
+      how many requests, how long, and whether it is there in time";
+
+const PLAN_RULES: &str = "\
+At most one request is sent, and nothing is kept. What others use of the limits, pauses that the API asks for and what fails come \
+on top.
+
+Exit codes:
+  0    it is told, and fits
+  2    a flag or a setting is wrong; nothing was sent
+  65   the first page is none of a collection
+  75   the API failed, was limited or could not be reached
+  76   it would be too late, or the API refuses";
 
 const EXPLAIN_EXAMPLE: &str = "\
 Example:
@@ -339,6 +361,29 @@ pub(crate) struct Fetch {
     /// Tell what happens as JSON, one object a line, on standard error
     #[arg(long, hide_short_help = true, conflicts_with = "quiet")]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) settings: Flags<OfFetch>,
+}
+
+/// Flags of `sopan plan`.
+#[derive(Args)]
+#[command(group(ArgGroup::new("of").args(["url", "config"]).required(true)))]
+pub(crate) struct Plan {
+    /// Where the first page is
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// A settings file with jobs, in place of a URL
+    #[arg(long, value_name = "FILE", requires = "job", hide_short_help = true)]
+    pub(crate) config: Option<String>,
+    /// Which of its jobs, or `all`, each for itself
+    #[arg(long, value_name = "NAME|all", requires = "config", hide_short_help = true)]
+    pub(crate) job: Option<String>,
+    /// When it has to be done: the next time that clocks show this, in a zone
+    #[arg(long, value_name = "'HH:MM ZONE'")]
+    pub(crate) by: Option<String>,
+    /// A field of the request, may be given several times; its value is never shown
+    #[arg(long, value_name = "'NAME: VALUE'")]
+    pub(crate) header: Vec<String>,
     #[command(flatten)]
     pub(crate) settings: Flags<OfFetch>,
 }
@@ -590,6 +635,8 @@ mod tests {
             KEYS_NEW_EXAMPLE,
             FETCH_EXAMPLE,
             FETCH_RULES,
+            PLAN_EXAMPLE,
+            PLAN_RULES,
             EXPLAIN_EXAMPLE,
             COMPLETIONS_EXAMPLE,
             MAN_EXAMPLE,

@@ -34,7 +34,7 @@ pub(crate) use demo::{Demo, demo, demo_api, demo_proxy};
 pub(crate) use example::example;
 pub(crate) use explain::{Body, Explain, explain};
 pub(crate) use fake::{Fake, fake};
-pub(crate) use fetch::{Fetch, Jobs, Single, Telling, fetch};
+pub(crate) use fetch::{Fetch, Jobs, Single, Telling, fetch, plan};
 pub(crate) use flags::Typed;
 pub(crate) use job::{Job, OnMismatch, Since};
 pub(crate) use keys::{KEY_BEGINS, NewKey, new_key};

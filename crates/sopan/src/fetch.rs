@@ -3,11 +3,13 @@
 //! A single answer goes to standard output ([`single`]). A collection is a job ([`run`], [`traversal`]): it goes page by page ([`records`], [`schema`]) into
 //! a part file beside its output ([`kept`]), which remembers after each page where the traversal stands ([`stand`]), so that a run
 //! that was killed goes on there. When the last page is there, the output is made of the part file ([`sinks`]) and moved into its
-//! place. What was waited for is counted ([`tally`]) and told ([`telling`]).
+//! place. What was waited for is counted ([`tally`]) and told ([`telling`]); how long
+//! it would be is told before ([`plan`]).
 //!
 //! Who is asked, and when, is the engine's business.
 
 mod kept;
+mod plan;
 mod records;
 mod run;
 mod schema;
@@ -20,9 +22,11 @@ mod traversal;
 
 use sopan_engine::SetupError;
 
+pub(crate) use plan::plan;
 pub(crate) use run::run;
 pub(crate) use single::run as get;
 pub(crate) use sinks::Sink;
+pub(crate) use telling::Line;
 
 /// Why it is not there.
 #[derive(Debug)]

@@ -75,6 +75,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
         cli::Command::Top(typed) => top(&typed),
         cli::Command::Keys(cli::Keys { command: cli::KeysCommand::New(typed) }) => new_key(&typed),
         cli::Command::Fetch(typed) => fetch(&typed),
+        cli::Command::Plan(typed) => plan(&typed),
         cli::Command::Explain(typed) => explain(&typed),
         cli::Command::FakeApi(typed) => fake(&typed),
         cli::Command::Completions(typed) => told(print(&man::completions(typed.shell))),
@@ -144,12 +145,33 @@ fn new_key(typed: &cli::KeysNew) -> Result<(), u8> {
 
 fn fetch(typed: &cli::Fetch) -> Result<(), u8> {
     let settings = config::fetch(typed).map_err(|wrong| refuse(&wrong))?;
-    let format = match &settings {
-        config::Fetch::Single(settings) => settings.log,
-        config::Fetch::Jobs(settings) => settings.log,
+    let (format, failures) = match settings {
+        config::Fetch::Single(settings) => {
+            log::start_direct(settings.log, io::stderr);
+            (settings.log, fetch::get(*settings).err().into_iter().collect())
+        }
+        config::Fetch::Jobs(settings) => {
+            let line = fetch::Line::new(settings.telling);
+            log::start_direct(settings.log, line.clone());
+            (settings.log, fetch::run(*settings, line))
+        }
     };
-    log::start_direct(format);
-    let code = |failure| match failure {
+    // What must be mended comes before what may pass.
+    failures.into_iter().map(|failure| failed(format, failure)).max().map_or(Ok(()), Err)
+}
+
+fn plan(typed: &cli::Plan) -> Result<(), u8> {
+    let (settings, by) = config::plan(typed).map_err(|wrong| refuse(&wrong))?;
+    let format = settings.log;
+    log::start_direct(format, io::stderr);
+    let told = fetch::plan(settings, by.as_ref()).map_err(|failure| failed(format, failure))?;
+    self::told(print(told.out.as_bytes()))?;
+    if told.is_in_time { Ok(()) } else { Err(PERMANENT) }
+}
+
+/// Tells what failed, and answers with the exit code.
+fn failed(format: config::Format, failure: fetch::Failure) -> u8 {
+    match failure {
         fetch::Failure::Setup(error) => complain(format, &error, WRONG_SETTINGS),
         fetch::Failure::Settings(message) => complain(format, &message, WRONG_SETTINGS),
         fetch::Failure::Data(message) => complain(format, &message, WRONG_DATA),
@@ -159,13 +181,7 @@ fn fetch(typed: &cli::Fetch) -> Result<(), u8> {
             message.iter().for_each(|message| _ = complain(format, message, INTERRUPTED));
             INTERRUPTED
         }
-    };
-    let failures = match settings {
-        config::Fetch::Single(settings) => fetch::get(*settings).err().into_iter().collect(),
-        config::Fetch::Jobs(settings) => fetch::run(*settings),
-    };
-    // What must be mended comes before what may pass.
-    failures.into_iter().map(code).max_by_key(|code| *code).map_or(Ok(()), Err)
+    }
 }
 
 fn explain(typed: &cli::Explain) -> Result<(), u8> {

@@ -89,8 +89,8 @@ pub(crate) fn start(form: Form) -> io::Result<Background> {
 }
 
 /// Logs warnings from now on, each before the program goes on. The rest is told by what the program ends with.
-pub(crate) fn start_direct(format: Format) {
-    install(Form::new(format, []), Level::WARN, io::stderr);
+pub(crate) fn start_direct(format: Format, to: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) {
+    install(Form::new(format, []), Level::WARN, to);
 }
 
 /// Gives the lines to another command from now on, which shows them in its own way, and without colours.

@@ -7,6 +7,7 @@ use http::header::{
     ACCEPT, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use sopan_core::calendar::Daybreak;
 use sopan_core::headers::{Shown, redact_url};
 use sopan_core::policy::Revalidate;
 use sopan_engine::{Settings, Target};
@@ -106,6 +107,38 @@ pub(crate) fn fetch(typed: &cli::Fetch) -> Result<Fetch, Wrong> {
         Some(file) => of_file(typed, file),
         None => of_url(typed),
     }
+}
+
+/// What is to be planned, and by when it has to be done.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(crate) fn plan(typed: &cli::Plan) -> Result<(Jobs, Option<Daybreak>), Wrong> {
+    let cli::Plan { url, config, job, by, header, settings } = typed;
+    let as_fetch = cli::Fetch {
+        url: url.clone(),
+        config: config.clone(),
+        job: job.clone(),
+        header: header.clone(),
+        body_bytes_max: None,
+        infer_schema: None,
+        // It is a collection, whatever else is said of it.
+        restart: true,
+        quiet: false,
+        json: false,
+        settings: settings.clone(),
+    };
+    let mut check = Check::default();
+    let by = by.as_ref().map(|by| check.read("--by", by, Daybreak::read));
+    let jobs = match fetch(&as_fetch) {
+        Ok(Fetch::Jobs(jobs)) => Some(*jobs),
+        Ok(Fetch::Single(_)) => None,
+        Err(wrong) => {
+            check.found(wrong);
+            None
+        }
+    };
+    check.finish(jobs.map(|jobs| (jobs, by.flatten())))
 }
 
 /// What is to be got from the URL that was typed.

@@ -14,23 +14,23 @@ use tokio::sync::watch;
 use super::Failure;
 use super::single::interrupted;
 use super::tally::Tally;
-use super::telling::Teller;
+use super::telling::{Line, Teller};
 use super::traversal::{Context, Stop};
 use crate::config;
 
 /// Gets them all, and answers with what failed.
-pub(crate) fn run(settings: config::Jobs) -> Vec<Failure> {
+pub(crate) fn run(settings: config::Jobs, line: Line) -> Vec<Failure> {
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return vec![Failure::Transient(format!("no runtime: {error}"))],
     };
-    let failures = runtime.block_on(all(settings));
+    let failures = runtime.block_on(all(settings, line));
     // A name that is being looked up, or a pipe that nobody reads, must not keep the program.
     runtime.shutdown_background();
     failures
 }
 
-async fn all(settings: config::Jobs) -> Vec<Failure> {
+async fn all(settings: config::Jobs, line: Line) -> Vec<Failure> {
     let cache = match settings.store.as_ref().map(open_cache).transpose() {
         Ok(cache) => cache,
         Err(failure) => return vec![failure],
@@ -42,7 +42,7 @@ async fn all(settings: config::Jobs) -> Vec<Failure> {
         let _ = ask_to_stop.send(true);
         ask_to_stop.closed().await;
     });
-    let teller = Teller::new(settings.telling, Clock::system());
+    let teller = Teller::new(settings.telling, Clock::system(), line);
     let mut clients: Vec<Option<(ApiClient, Arc<Tally>)>> = vec![None; settings.upstreams.len()];
     let mut failures = Vec::new();
     for job in &settings.jobs {
@@ -74,11 +74,13 @@ async fn all(settings: config::Jobs) -> Vec<Failure> {
             }
         }
     }
+    teller.end();
     cache.iter().for_each(|cache| cache.close());
     failures
 }
 
-fn client(
+/// A client of an upstream, and what it counts.
+pub(super) fn client(
     settings: &config::Jobs,
     number: usize,
     cache: Option<Arc<Cache>>,

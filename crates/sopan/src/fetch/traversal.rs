@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sopan_core::headers::Parameter;
+use sopan_core::pages::plan::Pace;
 use sopan_core::pages::shape::Shape;
 use sopan_core::pages::since::Mark;
 use sopan_core::pages::{Paging, Pointer};
@@ -26,7 +27,7 @@ use super::schema::Schema;
 use super::sinks::{Done, Progress, Sink, SinkError};
 use super::stand::{JobDigest, Past, Stand};
 use super::tally::{Counts, Tally};
-use super::telling::Teller;
+use super::telling::{Far, Teller};
 use crate::config;
 use crate::log::Counted;
 
@@ -89,6 +90,7 @@ impl Context<'_> {
     /// What was kept of it is there still, and the next run goes on there.
     pub(super) async fn traverse(&self) -> Result<Summary, Failure> {
         let (begun, before) = (self.teller.now(), self.tally.counts());
+        self.teller.begins(self);
         let schema = self.job.schema.as_ref().map(|path| Schema::read(path)).transpose().map_err(Failure::Settings)?;
         let (mut output, stand) = self.open(schema.as_ref())?;
         let past = output.past();
@@ -150,6 +152,8 @@ impl Context<'_> {
                 .note(self, &format!("going on after page {}, with {}", stand.page, Counted(stand.records, "record")));
         }
         let mut pages = self.api.pages(path, settings);
+        let (begun, before, first) = (self.teller.now(), self.tally.counts(), stand.clone());
+        let mut by_limits = None;
         let mut written = Written::default();
         loop {
             let page = tokio::select! {
@@ -178,11 +182,44 @@ impl Context<'_> {
                 return Ok(());
             }
             notes.iter().for_each(|note| self.teller.note(self, note));
+            let pages_in_all = page.total.pages.or(self.job.pages_max);
+            // Reckoned once, since it may take a moment: by the limits, from now on.
+            let by_limits = *by_limits.get_or_insert_with(|| {
+                let left = pages_in_all.map(|pages| pages.saturating_sub(first.page));
+                left.and_then(|left| self.pace().takes(left))
+            });
+            self.teller.page(
+                self,
+                &Far {
+                    pages: stand.page,
+                    pages_in_all,
+                    records: stand.records,
+                    records_in_all: stand.total,
+                    elapsed: self.teller.now().since(begun),
+                    added: stand.records.saturating_sub(first.records),
+                    added_pages: stand.page.saturating_sub(first.page),
+                    waited: self.tally.counts().since(&before).waited(),
+                    by_limits,
+                },
+            );
             match astray {
                 Some(why) => return Err(leads_nowhere(&why, page.number)),
                 None if stand.next.is_none() => return Ok(()),
                 None => {}
             }
+        }
+    }
+
+    /// What its requests are held to.
+    fn pace(&self) -> Pace<'_> {
+        let lane = &self.settings.upstreams[self.job.upstream].lane;
+        Pace {
+            limits: &lane.limits,
+            headroom: lane.headroom,
+            margin: lane.rate_margin,
+            each: Duration::ZERO,
+            at_once: 1,
+            begin: self.teller.wall(),
         }
     }
 
@@ -422,7 +459,8 @@ fn leads_nowhere(why: &WalkError, page: u64) -> Failure {
     }
 }
 
-fn failure_of(error: PageError) -> Failure {
+/// What can be done about a page that is not there.
+pub(super) fn failure_of(error: PageError) -> Failure {
     let message = match &error {
         PageError::Unreadable { why: SelectError::Missing(..) | SelectError::NotList(..), .. }
         | PageError::NoRecords { .. } => {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::support::{Fake, Once, Run, sopan};
+use crate::support::{Fake, Once, Run, Running, command, sopan, until};
 
 /// So that retries after failures take no time.
 const QUICK: [&str; 4] = ["--backoff-base", "1ms", "--backoff-cap", "1ms"];
@@ -325,6 +325,67 @@ fn only_what_is_new_since_the_last_run_is_asked_for() {
     let once = Once::at(address, answer(r#"[{"id":8}]"#));
     assert_eq!((yard.fetch(&url, "x.jsonl", &flags).code, &*yard.read("x.jsonl")), (Some(0), "{\"id\":8}\n"));
     assert!(once.request().starts_with("GET /x?since=7 "));
+}
+
+#[test]
+fn a_plan_asks_once_and_says_how_long_it_would_be() {
+    let fake = Fake::start(&["--orders-total", "5000"]);
+    let url = fake.url("/api/v1/orders");
+    let run = sopan(&["plan", &url, "--rate", "100 per 1h"]);
+    let told = String::from_utf8(run.out).unwrap();
+    assert_eq!((run.code, &*run.err, fake.statuses().len()), (Some(0), "", 1), "{told}");
+    assert!(told.starts_with("5000 records on 100 pages, 50 on the first, as that says\n100 requests take "), "{told}");
+    // The hundred and first is an hour later, and 00:00 at most a day.
+    let run = sopan(&["plan", &fake.url("/api/v1/orders?size=2"), "--rate", "100 per 1h", "--by", "00:00 UTC"]);
+    let told = String::from_utf8(run.out).unwrap();
+    assert!(told.contains("2500 requests take 24 h 00 m by 100 per 1h, ") && run.code == Some(76), "{told}");
+    assert!(told.contains(" too late for 00:00 UTC\n"), "{told}");
+    for (by, why) in [("9", "`9` is not a time of day"), ("09:00", "whose 09:00 that is must be said")] {
+        let run = sopan(&["plan", &url, "--by", by]);
+        assert!(run.code == Some(2) && run.err.contains(why), "{}", run.err);
+    }
+}
+
+#[test]
+fn what_happens_is_told_as_events_too() {
+    let (fake, yard) = (Fake::start(&["--fail-first", "1"]), Yard::new());
+    let run = yard.fetch(&fake.url("/api/v1/orders?key=SECRET"), "orders.jsonl", &["--json"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(!run.err.contains("SECRET"), "{}", run.err);
+    let events = values(&run.err);
+    let named: Vec<_> =
+        events.iter().map(|event| event["event"].as_str().or(event["level"].as_str()).unwrap()).collect();
+    assert_eq!(named, ["begin", "WARN", "note", "page", "page", "page", "done"]);
+    let page = &events[4];
+    assert_eq!((&page["page"], &page["pages_in_all"], &page["records_in_all"]), (&2.into(), &3.into(), &120.into()));
+    let done = &events[6];
+    assert_eq!((&done["records"], &done["requests"], &done["repeated"]), (&120.into(), &4.into(), &1.into()));
+    assert!(done["waited_s"]["retries"].is_number() && done["timestamp"].is_string(), "{done}");
+    let run = yard.fetch(&fake.url("/api/v1/none"), "none.jsonl", &["--json"]);
+    let last = values(&run.err).pop().unwrap();
+    assert_eq!((run.code, &last["level"], &last["exit_code"]), (Some(76), &"ERROR".into(), &76.into()), "{}", run.err);
+}
+
+/// The first kill comes after a page is kept, and the next run asks for what comes after it.
+#[test]
+fn a_signal_keeps_what_is_there() {
+    let fake = Fake::start(&["--orders-total", "400"]);
+    let (url, whole, yard) = (fake.url("/api/v1/orders?size=1"), Yard::new(), Yard::new());
+    assert_eq!(whole.fetch(&url, "orders.jsonl", &[]).code, Some(0));
+    let out = yard.path("orders.jsonl");
+    for (signal, code) in [("INT", Some(130)), ("KILL", None)] {
+        let args = ["fetch", &url, "--out", out.to_str().unwrap(), "--rate", "100/s"];
+        let mut running = Running(command(&args).spawn().unwrap());
+        let size = || fs::metadata(yard.path("orders.jsonl.part")).map_or(0, |part| part.len());
+        let before = size();
+        until(|| (size() > before).then_some(()));
+        running.signal(signal);
+        assert_eq!(running.wait().code(), code);
+    }
+    let before = fake.statuses().len();
+    let run = yard.fetch(&url, "orders.jsonl", &[]);
+    assert_eq!((run.code, yard.read("orders.jsonl") == whole.read("orders.jsonl")), (Some(0), true), "{}", run.err);
+    assert!(run.err.starts_with("going on after page ") && fake.statuses().len() - before < 400, "{}", run.err);
 }
 
 fn answer(body: &str) -> String {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures everything of bench/README.md, one after the other: about half an hour on a machine that does nothing else.
-#   bench/run.sh [passthrough|stored|scrape|watched|https|pacing|loaded|limits|waiting|core|windows|conformance|faults|soak|instances|ledger …]
+#   bench/run.sh [passthrough|stored|scrape|watched|https|pacing|loaded|limits|waiting|core|windows|conformance|faults|soak|instances|ledger|fetch …]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ for what in "${@:-passthrough stored scrape watched https pacing loaded limits w
     for one in $what; do
         printf '\n== %s\n' "$one"
         case $one in
-            passthrough | stored | scrape | watched | https | pacing | limits | windows | faults | soak | instances | ledger) "bench/$one.py" ;;
+            passthrough | stored | scrape | watched | https | pacing | limits | windows | faults | soak | instances | ledger | fetch) "bench/$one.py" ;;
             loaded) bench/pacing.py --loaded ;;
             waiting) cargo bench --quiet -p sopan-engine --bench waiting ;;
             conformance)
@@ -25,7 +25,7 @@ for what in "${@:-passthrough stored scrape watched https pacing loaded limits w
                 bench/conformance.py
                 ;;
             core) cargo bench --quiet -p sopan-core ;;
-            *) echo "unknown: $one; there are passthrough, stored, scrape, watched, https, pacing, loaded, limits, waiting, core, windows, conformance, faults, soak, instances, ledger" >&2; exit 2 ;;
+            *) echo "unknown: $one; there are passthrough, stored, scrape, watched, https, pacing, loaded, limits, waiting, core, windows, conformance, faults, soak, instances, ledger, fetch" >&2; exit 2 ;;
         esac
     done
 done

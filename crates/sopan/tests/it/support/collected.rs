@@ -4,8 +4,6 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use serde_json::Value;
-
 /// The records, or rows, in their order: of JSON Lines each line, of a table each row's values.
 pub(crate) fn rows(path: &Path) -> Vec<String> {
     let name = path.file_name().unwrap().to_str().unwrap();

@@ -3,8 +3,8 @@
 
     bench/fetch.py [--records N] [--page-size M] [--rounds R]
 
-Each round gets the whole collection once by each program from the same `sopan fake-api`, in turn, into JSON Lines. Records a
-second count from the start of the program to its end. Memory is the most that was resident (VmHWM), and for sopan also what was
+Each round gets the whole collection once by each program, in turn, into JSON Lines. The pages are those of `sopan fake-api`, written to
+files once and served by nginx, so that what is measured is not how fast an API makes them. Records a second count from the start of the program to its end. Memory is the most that was resident (VmHWM), and for sopan also what was
 resident at each quarter of the run. `requests` must be there (`apt-get install python3-requests`).
 """
 import argparse
@@ -15,9 +15,10 @@ import statistics
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
-from harness import SOPAN, Folder, Program, free_port
+from harness import SOPAN, Folder, Program, free_port, nginx
 
 LOOP = """
 import json, sys
@@ -82,18 +83,34 @@ def quarters(over_time):
     return [over_time[min(count - 1, count * part // 4)] / 1024 for part in (1, 2, 3, 4)] if over_time else []
 
 
+def write_pages(folder, records, page_size, api):
+    """All pages of the collection as files, each with the URL of the next at `api`."""
+    fake_port, pages = free_port(), folder / "pages"
+    pages.mkdir()
+    fake = [SOPAN, "fake-api", "--listen", f"127.0.0.1:{fake_port}", "--orders-total", str(records)]
+    with Program(fake, fake_port):
+        for number in range(1, -(-records // page_size) + 1):
+            url = f"http://127.0.0.1:{fake_port}/api/v1/orders?page={number}&size={page_size}"
+            page = urllib.request.urlopen(url).read().decode()
+            head, _, next_page = page.rpartition(', "next": ')
+            next_page = "null" if next_page.startswith("null") else f'"{api}/{number + 1}.json"'
+            (pages / f"{number}.json").write_text(f'{head}, "next": {next_page}}}')
+    return f"{api}/1.json"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--page-size", type=int, default=1000)
+    parser.add_argument("--page-size", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     with Folder() as folder:
         port = free_port()
-        fake = [SOPAN, "fake-api", "--listen", f"127.0.0.1:{port}", "--orders-total", str(args.records)]
         schema = folder / "schema.json"
         schema.write_text(json.dumps(SCHEMA))
-        url = f"http://127.0.0.1:{port}/api/v1/collection/next?size={args.page_size}"
+        url = write_pages(folder, args.records, args.page_size, f"http://127.0.0.1:{port}/pages")
+        upstream = nginx(folder, f"""default_type application/json; sendfile on; open_file_cache max=20000;
+server {{ listen 127.0.0.1:{port}; root {folder}; }}""", workers=1)
         fetch = [SOPAN, "fetch", url, "--records", "/data", "--next", "/next", "--rate", "unlimited", "--quiet"]
         programs = {
             "python": lambda out: [sys.executable, "-c", LOOP, url, out],
@@ -102,7 +119,7 @@ def main():
             "sopan, parquet": lambda out: [*fetch, "--out", out.replace(".jsonl", ".parquet")],
         }
         seen = {name: [] for name in programs}
-        with Program(fake, port):
+        with Program(upstream, port):
             for number in range(args.rounds):
                 digests = set()
                 # The order turns, so that none is always first.

@@ -146,9 +146,17 @@ impl Kept {
         }
         let ledger = Ledger::open(media).map_err(of_ledger(&state))?;
         let found = ledger.found().map_err(of_ledger(&state))?;
+        let path = place.beside(".trail");
+        let trail = Trail::open(&path).map_err(io_at(&path))?;
+        // A run that failed before its first page was kept has nothing to go on from.
+        let has_page = found.is_moving || found.entry.as_ref().is_some_and(|entry| entry.stand.page > 0);
+        let run = match found.run {
+            Some(run) if has_page || !trail.entries(run).map_err(io_at(&path))?.is_empty() => Some(run),
+            _ => None,
+        };
         let is_same = found.job.as_ref() == Some(&place.job);
         let has_mark = found.past.as_ref().is_some_and(|past| past.mark.is_some());
-        if let Some(job) = found.job.filter(|_| !is_same && (found.run.is_some() || has_mark)) {
+        if let Some(job) = found.job.filter(|_| !is_same && (run.is_some() || has_mark)) {
             return Err(KeptError::OtherJob { state, differences: place.job.differences(&job) });
         }
         let open = |ending| {
@@ -156,9 +164,8 @@ impl Kept {
             Part::open(&path).map_err(io_at(&path))
         };
         let (part, rejects) = (open(".part")?, open(".rejects.jsonl.part")?);
-        let path = place.beside(".trail");
-        let trail = Trail::open(&path).map_err(io_at(&path))?;
-        let run = match found.run {
+        let goes_on = run.is_some();
+        let run = match run {
             Some(run) => run,
             None => SysRng.try_next_u64().map_err(|e| io_at(&state)(io::Error::other(e)))?,
         };
@@ -169,14 +176,14 @@ impl Kept {
             trail,
             part,
             rejects,
-            entry: found.entry.unwrap_or_else(|| Entry::begin(run)),
+            entry: found.entry.filter(|_| goes_on).unwrap_or_else(|| Entry::begin(run)),
             asked: Vec::new(),
             synced: Instant::now(),
             is_ahead: false,
             is_moving: found.is_moving,
             past: found.past.filter(|_| is_same),
         };
-        if found.run.is_some() {
+        if goes_on {
             kept.go_on()?;
         } else {
             kept.begin(is_same)?;

@@ -176,6 +176,18 @@ fn after_a_power_cut_the_newest_page_counts_that_is_there() {
     }
 }
 
+/// As after a mistyped password: the next run may ask for something else.
+#[test]
+fn a_run_that_kept_no_page_holds_nobody_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = place(&directory, "a.jsonl");
+    let other = Place { job: job("/items"), ..first.clone() };
+    drop(Kept::open(&first, false).unwrap());
+    assert_eq!(Kept::open(&other, false).unwrap().1, None);
+    let (_, done) = run(&other, &Sink::Lines);
+    assert!(done.is_some());
+}
+
 #[test]
 fn what_is_anothers_is_refused_and_restart_forgets_it() {
     let directory = tempfile::tempdir().unwrap();

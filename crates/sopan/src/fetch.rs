@@ -1,13 +1,14 @@
 //! How does what an API has come to where it is wanted, whole, and once?
 //!
-//! A single answer goes to standard output ([`single`]). A collection is a job ([`run`], [`traversal`]): it goes page by page ([`records`], [`schema`]) into
-//! a part file beside its output ([`kept`]), which remembers after each page where the traversal stands ([`stand`]), so that a run
-//! that was killed goes on there. When the last page is there, the output is made of the part file ([`sinks`]) and moved into its
-//! place. What was waited for is counted ([`tally`]) and told ([`telling`]); how long
-//! it would be is told before ([`plan`]).
+//! A single answer goes to standard output ([`single`]). A collection is a job ([`run`], [`traversal`]): it goes page by page
+//! ([`records`], [`schema`]) into a part file beside its output ([`kept`]), which remembers after each page where the traversal
+//! stands ([`stand`]), so that a run that was killed goes on there. When the last page is there, the output is made of the part
+//! file ([`sinks`]) and moved into its place. What a run has to do with the one before is for [`between`]. What was waited for is
+//! counted ([`tally`]) and told ([`telling`]); how long it would be is told before ([`plan`]).
 //!
 //! Who is asked, and when, is the engine's business.
 
+mod between;
 mod kept;
 mod plan;
 mod records;

@@ -204,6 +204,10 @@ fn of_file(typed: &cli::Fetch, file: &str) -> Result<Fetch, Wrong> {
         check.take("--job", is_there(wanted, &known));
         if jobs.len() > 1 {
             check.take("--job", apart(&jobs));
+            if typed.infer_schema.is_some() {
+                let why = "each job would write its own over the one before; name a single job";
+                check.take("--infer-schema", Err::<(), _>(why));
+            }
         }
     }
     let settings = serve.into_iter().flat_map(|serve| serve.upstreams).map(|Served { name, settings, .. }| {

@@ -130,6 +130,8 @@ fn jobs_of_a_file_are_got_by_their_names() {
     // What is relative in a file is so to the file.
     assert!(jobs.jobs[0].out.as_ref().unwrap().0.is_absolute());
     assert!(!format!("{:?}", jobs.jobs[1].said).contains("SECRET"));
+    let told = of_file(FILE, &["--job", "all", "--infer-schema", "s.json"]).unwrap_err().to_string();
+    assert!(told.contains("--infer-schema: each job would write its own over the one before"), "{told}");
     let one = of_file(FILE, &["--job", "people", "--out", "other.jsonl"]).map(|jobs| jobs.jobs.len());
     assert!(one.unwrap_err().to_string().contains("it is for a table of a database"));
     let one = of_file(FILE, &["--job", "orders", "--out", "other.jsonl"]).unwrap();

@@ -77,7 +77,7 @@ pub struct Page {
     pub next: Option<Url>,
     /// By what it is known later that the next one was asked for already; none where pages are counted.
     pub digest: Option<u64>,
-    /// How many records the first page had.
+    /// How many the API counted on the first page.
     pub size: u64,
     /// The fields of the answer.
     pub headers: HeaderMap,
@@ -320,6 +320,7 @@ impl Pages {
             return Err(PageError::NoRecords { page: number, url: shown });
         };
         let records = select.records(&body).map_err(unreadable)?;
+        let count = select.count(&body, records.len());
         let mut found = None;
         if self.is_unknown {
             let paging = detect::paging(url, &headers, &body, &records).map_err(not_json)?;
@@ -331,8 +332,8 @@ impl Pages {
         }
         let Some(walk) = &mut self.walk else { return Err(PageError::NoRecords { page: number, url: shown }) };
         let paging = &walk.rules().paging;
-        let total = *self.total.get_or_insert_with(|| Total::of(url, &headers, &body, records.len(), paging));
-        let step = walk.came(&Reply { headers: &headers, body: &body, records: &records });
+        let total = *self.total.get_or_insert_with(|| Total::of(url, &headers, &body, count, paging));
+        let step = walk.came(&Reply { headers: &headers, body: &body, records: &records, count });
         let next = walk.now().map(|(_, next)| next.clone()).filter(|_| step == Ok(Step::Next));
         let digest = walk.digest().filter(|_| next.is_some());
         let size = walk.size();

@@ -27,6 +27,8 @@ pub struct Path {
     path: JsonPath,
     text: String,
     list: Option<JsonPath>,
+    /// Where the list stands that it begins to choose from.
+    chooses_from: Pointer,
 }
 
 /// Why a page has no records that could be told.
@@ -59,7 +61,7 @@ impl Select {
             Self::Path(path) => {
                 let value: Value = serde_json::from_slice(text).map_err(not_json)?;
                 let places: Vec<Pointer> = path.find(&value);
-                if places.is_empty() && path.list.as_ref().is_none_or(|list| list.query(&value).is_empty()) {
+                if places.is_empty() && path.is_missing(&value, text) {
                     return Err(SelectError::Missing(self.to_string(), instead(text)));
                 }
                 let mut found = vec![None; places.len()];
@@ -68,9 +70,35 @@ impl Select {
             }
         }
     }
+
+    /// How many of what the API counts are on a page that has so many records. A path may choose some of a list, or several
+    /// records of each of its elements: the API counts the elements.
+    pub fn count(&self, text: &[u8], records: usize) -> u64 {
+        let elements = match self {
+            Self::List(_) => None,
+            Self::Path(path) => path.elements(text),
+        };
+        elements.unwrap_or(records) as u64
+    }
 }
 
 impl Path {
+    /// How many elements the list has that it begins to choose from; none if there is no list.
+    fn elements(&self, text: &[u8]) -> Option<usize> {
+        let [list] = raw::pick(text, [&self.chooses_from]).ok()?;
+        list.and_then(raw::elements).map(|elements| elements.len())
+    }
+
+    /// Whether it finds nothing since the page is of another shape, and not since its list is empty or holds none to choose.
+    fn is_missing(&self, value: &Value, text: &[u8]) -> bool {
+        let is_filter = self.text.contains('?');
+        let is_there = match self.elements(text) {
+            Some(elements) => elements == 0 || is_filter,
+            None => false,
+        };
+        !is_there && self.list.as_ref().is_none_or(|list| list.query(value).is_empty())
+    }
+
     fn find(&self, value: &Value) -> Vec<Pointer> {
         let located = self.path.query_located(value);
         let name = |element: &PathElement<'_>| match element {
@@ -99,6 +127,36 @@ fn instead(text: &[u8]) -> String {
     }
 }
 
+/// Where a path leads before it begins to choose: its names, as long as there is nothing but names.
+fn leading(path: &str) -> Pointer {
+    let mut names = Vec::new();
+    let mut rest = path.trim_start_matches('$');
+    loop {
+        let is_name = |char: char| char.is_alphanumeric() || char == '_' || !char.is_ascii();
+        let (name, after) = if let Some(after) = rest.strip_prefix('.') {
+            after.split_at(after.find(|char| !is_name(char)).unwrap_or(after.len()))
+        } else if let Some((name, after)) = quoted_name(rest) {
+            (name, after)
+        } else {
+            break;
+        };
+        if name.is_empty() {
+            break;
+        }
+        names.push(name.to_owned());
+        rest = after;
+    }
+    names.into_iter().collect()
+}
+
+/// A name in brackets and quotes without anything that is escaped, and what follows it.
+fn quoted_name(text: &str) -> Option<(&str, &str)> {
+    ['\'', '"'].into_iter().find_map(|quote| {
+        let (name, after) = text.strip_prefix('[')?.strip_prefix(quote)?.split_once(quote)?;
+        Some((name, after.strip_prefix(']')?)).filter(|(name, _)| !name.contains('\\'))
+    })
+}
+
 /// What kind of value that is, in words.
 pub(super) fn kind(value: &RawValue) -> &'static str {
     match value.get().as_bytes().first() {
@@ -124,7 +182,8 @@ impl FromStr for Select {
         let read = |text: &str| JsonPath::parse(text);
         let path = read(text).map_err(|e| format!("`{text}` is no JSONPath: {e}; write for example `$.data[*]`"))?;
         let list = text.strip_suffix("[*]").or_else(|| text.strip_suffix(".*")).and_then(|list| read(list).ok());
-        Ok(Self::Path(Path { path, text: text.to_owned(), list }.into()))
+        let chooses_from = leading(text);
+        Ok(Self::Path(Path { path, text: text.to_owned(), list, chooses_from }.into()))
     }
 }
 
@@ -167,6 +226,26 @@ mod tests {
         check("$.data[*]", r#"{"data":[]}"#, Ok(&[]));
     }
 
+    #[test]
+    fn what_an_api_counts_are_the_elements_of_its_list() {
+        for (select, page, records, count) in [
+            ("/data", r#"{"data":[1,2]}"#, 2, 2),
+            ("$.data[*]", r#"{"data":[1,2]}"#, 2, 2),
+            ("$.data[?@.ok]", r#"{"data":[{"ok":1},{"no":1},{"no":2}]}"#, 1, 3),
+            ("$.data[?@.ok]", r#"{"data":[{"no":1}]}"#, 0, 1),
+            ("$['a b'][\"c\"][*].lines[*]", r#"{"a b":{"c":[{"lines":[1,2,3]},{"lines":[4]}]}}"#, 4, 2),
+            ("$[*].order", r#"[{"order":1},{"none":1}]"#, 1, 2),
+            ("$[*].order", "[]", 0, 0),
+            ("$.groups[*].members[*]", r#"{"groups":[]}"#, 0, 0),
+            // There is no list to begin with.
+            ("$..id", r#"{"a":{"id":1},"b":{"id":2}}"#, 2, 2),
+        ] {
+            let read: Select = select.parse().unwrap();
+            let found = read.records(page.as_bytes()).unwrap().len();
+            assert_eq!((found, read.count(page.as_bytes(), found)), (records, count), "{select} of {page}");
+        }
+    }
+
     /// Pages 6 to 9 of pg-5 of the cases.
     #[test]
     fn a_page_of_another_shape_is_no_empty_page() {
@@ -176,6 +255,11 @@ mod tests {
             "$.items[*]",
             r#"{"itemz":[1]}"#,
             Err("there is nothing at `$.items[*]`, where the records are to be; it has `itemz`"),
+        );
+        check(
+            "$.items[*].order",
+            r#"{"items":[{"odrer":1}]}"#,
+            Err("there is nothing at `$.items[*].order`, where the records are to be; it has `items`"),
         );
         check(
             "/items",

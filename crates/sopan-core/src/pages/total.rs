@@ -48,8 +48,7 @@ pub struct Total {
 
 impl Total {
     /// What a page says that was asked for at `url` and has `records`.
-    pub fn of(url: &Url, headers: &HeaderMap, body: &[u8], records: usize, paging: &Paging) -> Self {
-        let records = records as u64;
+    pub fn of(url: &Url, headers: &HeaderMap, body: &[u8], records: u64, paging: &Paging) -> Self {
         let field = |names: &[&str]| {
             names.iter().find_map(|name| headers.get(*name)?.to_str().ok()?.trim().parse::<u64>().ok())
         };

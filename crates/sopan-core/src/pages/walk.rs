@@ -79,6 +79,8 @@ pub struct Reply<'a> {
     pub body: &'a [u8],
     /// Its records.
     pub records: &'a [&'a RawValue],
+    /// How many the API counts on it ([`Select::count`](super::Select::count)): mostly as many as there are records.
+    pub count: u64,
 }
 
 /// What follows a page.
@@ -158,7 +160,7 @@ pub struct Walk {
     url: Url,
     /// Digests of what was asked for where pages lead to the next one.
     asked: HashSet<u64>,
-    /// Records of the first page.
+    /// How many the API counts on the first page.
     size: u64,
     /// How many there are, by the first page that came here, and where that ends by that one.
     total: Option<Total>,
@@ -195,7 +197,7 @@ impl Walk {
         self.asked.extend(asked);
     }
 
-    /// How many records the first page had.
+    /// How many the API counted on the first page.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -224,9 +226,8 @@ impl Walk {
     /// # Errors
     /// A page after which nobody can say how to go on.
     pub fn came(&mut self, reply: &Reply<'_>) -> Result<Step, WalkError> {
-        let count = reply.records.len() as u64;
         if self.page == 1 {
-            self.size = count;
+            self.size = reply.count;
         }
         self.learn_total(reply);
         let next = match self.more(reply)? {
@@ -239,7 +240,7 @@ impl Walk {
         };
         if !self.is_counted() && !self.asked.insert(digest(next.as_str())) {
             // Without a record it has said all that there is.
-            if count == 0 {
+            if reply.count == 0 {
                 self.is_over = true;
                 return Ok(Step::End);
             }
@@ -281,7 +282,7 @@ impl Walk {
             },
             Paging::Number { param } => return Ok(self.goes_on(reply).then(|| self.counted(param, 1))),
             Paging::Offset { param } => {
-                return Ok(self.goes_on(reply).then(|| self.counted(param, reply.records.len() as u64)));
+                return Ok(self.goes_on(reply).then(|| self.counted(param, reply.count)));
             }
         };
         match (&self.rules.paging, found) {
@@ -296,8 +297,7 @@ impl Walk {
 
     /// Whether a counted page is followed by another.
     fn goes_on(&self, reply: &Reply<'_>) -> bool {
-        let count = reply.records.len() as u64;
-        count > 0 && !(self.rules.short_ends && count < self.size) && !self.is_last(reply)
+        reply.count > 0 && !(self.rules.short_ends && reply.count < self.size) && !self.is_last(reply)
     }
 
     /// Whether that many there are.
@@ -306,7 +306,7 @@ impl Walk {
         match &self.rules.paging {
             Paging::Number { param } => total.pages.is_some_and(|pages| self.value(param) >= pages),
             Paging::Offset { param } => {
-                let so_far = self.value(param).saturating_add(reply.records.len() as u64);
+                let so_far = self.value(param).saturating_add(reply.count);
                 total.records.is_some_and(|all| so_far >= all)
             }
             _ => false,
@@ -317,8 +317,7 @@ impl Walk {
     fn learn_total(&mut self, reply: &Reply<'_>) {
         let (Paging::Number { .. } | Paging::Offset { .. }) = &self.rules.paging else { return };
         if self.total.is_none() || self.is_last(reply) {
-            let size = usize::try_from(self.size).unwrap_or(usize::MAX);
-            self.total = Some(Total::of(&self.url, reply.headers, reply.body, size, &self.rules.paging));
+            self.total = Some(Total::of(&self.url, reply.headers, reply.body, self.size, &self.rules.paging));
         }
     }
 
@@ -502,7 +501,8 @@ mod tests {
             }
             let [list] = raw::pick(body.as_bytes(), [&"/data".parse().unwrap()]).unwrap();
             let records = list.and_then(raw::elements).unwrap_or_default();
-            match walk.came(&Reply { headers: &headers, body: body.as_bytes(), records: &records }) {
+            let count = records.len() as u64;
+            match walk.came(&Reply { headers: &headers, body: body.as_bytes(), records: &records, count }) {
                 Ok(Step::Next) => {}
                 Ok(Step::End) => return (asked, Ok(())),
                 Err(error) => return (asked, Err(error.to_string())),
@@ -583,6 +583,31 @@ mod tests {
         let pages = pages(&[3, 4]);
         let offset = rules(Paging::Offset { param: "skip".to_owned() });
         check(offset, &[("", &pages[1]), ("", &pages[1])], &[first, "/items?per_page=2&skip=2"]);
+    }
+
+    #[test]
+    fn an_offset_and_a_total_count_what_the_api_counts() {
+        let body = r#"{"data":[1,2],"total":6}"#;
+        let one = RawValue::from_string("1".to_owned()).unwrap();
+        let headers = HeaderMap::new();
+        // Of each element a path takes several records, or takes one of two.
+        for records in [&[&*one; 6][..], &[&*one; 1]] {
+            for (paging, asked) in [
+                (Paging::Offset { param: "skip".to_owned() }, ["skip=2", "skip=4"]),
+                (Paging::Number { param: "page".to_owned() }, ["page=2", "page=3"]),
+            ] {
+                let mut walk = Walk::new(FIRST.parse().unwrap(), rules(paging));
+                let mut came = || {
+                    walk.came(&Reply { headers: &headers, body: body.as_bytes(), records, count: 2 }).map(|step| {
+                        (step, walk.now().map(|(_, url)| url.query().unwrap().rsplit_once('&').unwrap().1.to_owned()))
+                    })
+                };
+                for asked in asked {
+                    assert_eq!(came(), Ok((Step::Next, Some(asked.to_owned()))));
+                }
+                assert_eq!(came(), Ok((Step::End, None)));
+            }
+        }
     }
 
     /// pg-1 of the cases.
@@ -687,7 +712,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("link", "</>; rel=next".parse().unwrap());
         let one = RawValue::from_string("1".to_owned()).unwrap();
-        assert!(walk.came(&Reply { headers: &headers, body: b"{}", records: &[&one] }).is_err());
+        assert!(walk.came(&Reply { headers: &headers, body: b"{}", records: &[&one], count: 1 }).is_err());
         walk.resume(2, None, 10, []);
         assert_eq!(walk.now(), None);
     }

@@ -10,13 +10,13 @@ use sopan_core::calendar::Daybreak;
 use sopan_core::pages::Paging;
 use sopan_core::pages::plan::Pace;
 use sopan_engine::clock::Clock;
-use sopan_engine::pages::{Page, PagesSettings};
+use sopan_engine::pages::{Page, PageError, PagesSettings};
 use tokio::runtime;
 
 use super::Failure;
-use super::run::client;
+use super::run::{client, headers};
 use super::telling::Seconds;
-use super::traversal::failure_of;
+use super::traversal::{failure_of, leads_nowhere};
 use crate::config;
 use crate::log::{Counted, Stamp};
 
@@ -54,20 +54,20 @@ pub(crate) fn plan(mut settings: config::Jobs, by: Option<&Daybreak>) -> Result<
 
 async fn one(settings: &config::Jobs, job: &config::Job, by: Option<&Daybreak>) -> Result<Told, Failure> {
     let (api, _) = client(settings, job.upstream, None)?;
-    let mut headers = settings.headers.clone();
-    headers.extend(job.headers.clone());
     let clock = Clock::system();
     let begun = clock.now();
     let pages = PagesSettings {
         paging: job.paging.clone(),
         more: job.more.clone(),
+        hosts: job.link_hosts.clone(),
         select: job.select.clone(),
         pages_max: Some(1),
         ..PagesSettings::default()
     };
-    let mut pages = api.with_headers(headers).pages(&job.path, pages);
+    let mut pages = api.with_headers(headers(settings, job)).pages(&job.path, pages);
     let page = match pages.next().await {
         Some(Ok(page)) => page,
+        Some(Err(PageError::Astray { why, page })) => return Err(leads_nowhere(&why, page.number)),
         Some(Err(error)) => return Err(failure_of(&error)),
         None => return Err(Failure::Data("there is no first page".to_owned())),
     };

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
 use sopan_core::headers::redact_url;
 use sopan_engine::clock::Clock;
 use sopan_engine::{ApiClient, Cache, CacheSettings, DiskSettings, Settings, Surroundings};
@@ -56,12 +57,7 @@ async fn all(settings: config::Jobs, line: Line) -> Vec<Failure> {
                 }
             },
         };
-        let mut headers = settings.headers.clone();
-        for name in job.headers.keys() {
-            headers.remove(name);
-        }
-        headers.extend(job.headers.clone());
-        let (api, stop) = (api.with_headers(headers), Stop(stop.clone()));
+        let (api, stop) = (api.with_headers(headers(&settings, job)), Stop(stop.clone()));
         let context = Context { job, settings: &settings, api, tally, teller: &teller, stop };
         match context.traverse().await {
             Ok(summary) => teller.done(&context, &summary),
@@ -77,6 +73,16 @@ async fn all(settings: config::Jobs, line: Line) -> Vec<Failure> {
     teller.end();
     cache.iter().for_each(|cache| cache.close());
     failures
+}
+
+/// What the requests of a job carry: its own fields in place of those of all.
+pub(super) fn headers(settings: &config::Jobs, job: &config::Job) -> HeaderMap {
+    let mut headers = settings.headers.clone();
+    for name in job.headers.keys() {
+        headers.remove(name);
+    }
+    headers.extend(job.headers.clone());
+    headers
 }
 
 /// A client of an upstream, and what it counts.

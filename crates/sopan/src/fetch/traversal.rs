@@ -384,7 +384,7 @@ fn unusable(error: &KeptError) -> Failure {
 }
 
 /// A page that came and leads nowhere.
-fn leads_nowhere(why: &WalkError, page: u64) -> Failure {
+pub(super) fn leads_nowhere(why: &WalkError, page: u64) -> Failure {
     match why {
         WalkError::Circle { .. } => {
             Failure::Permanent(format!("{why}; if it is the last, say so with --pages-max {page}"))

@@ -340,6 +340,11 @@ fn a_plan_asks_once_and_says_how_long_it_would_be() {
     let told = String::from_utf8(run.out).unwrap();
     assert!(told.contains("2500 requests take 24 h 00 m by 100 per 1h, ") && run.code == Some(76), "{told}");
     assert!(told.contains(" too late for 00:00 UTC\n"), "{told}");
+    for (flags, code) in [(&[][..], 76), (&["--link-host", "other.test"], 0)] {
+        let once = Once::answering(answer(r#"{"data":[1],"next":"https://other.test/2","total":3}"#));
+        let run = sopan(&[&["plan", &format!("http://{}/x", once.address)], flags].concat());
+        assert_eq!(run.code, Some(code), "{flags:?}: {}", run.err);
+    }
     for (by, why) in [("9", "`9` is not a time of day"), ("09:00", "whose 09:00 that is must be said")] {
         let run = sopan(&["plan", &url, "--by", by]);
         assert!(run.code == Some(2) && run.err.contains(why), "{}", run.err);

@@ -1,5 +1,6 @@
 //! Where does a traversal stand, and what does it ask for next?
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +12,7 @@ use url::Url;
 use super::raw::{self, Pointer};
 use super::total::Total;
 use super::{link, select};
-use crate::headers::Parameter;
+use crate::headers::{Parameter, has_secret_parameter, redact_url};
 
 /// Where a page tells something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -280,9 +281,9 @@ impl Walk {
                 Some(last) => raw::pick(last.get().as_bytes(), [at]).ok().and_then(|[id]| id).and_then(text),
                 None => return Ok(None),
             },
-            Paging::Number { param } => return Ok(self.goes_on(reply).then(|| self.counted(param, 1))),
+            Paging::Number { param } => return Ok(self.goes_on(reply, must).then(|| self.counted(param, 1))),
             Paging::Offset { param } => {
-                return Ok(self.goes_on(reply).then(|| self.counted(param, reply.count)));
+                return Ok(self.goes_on(reply, must).then(|| self.counted(param, reply.count)));
             }
         };
         match (&self.rules.paging, found) {
@@ -295,9 +296,11 @@ impl Walk {
         }
     }
 
-    /// Whether a counted page is followed by another.
-    fn goes_on(&self, reply: &Reply<'_>) -> bool {
-        reply.count > 0 && !(self.rules.short_ends && reply.count < self.size) && !self.is_last(reply)
+    /// Whether a counted page is followed by another; with `must` it says so itself, and knows it better than a total, which
+    /// some APIs cap.
+    fn goes_on(&self, reply: &Reply<'_>, must: bool) -> bool {
+        let is_short = self.rules.short_ends && reply.count < self.size;
+        reply.count > 0 && (must || !is_short && !self.is_last(reply))
     }
 
     /// Whether that many there are.
@@ -361,7 +364,7 @@ impl Walk {
 
     /// Where a link leads; only to the API itself.
     fn follow(&self, link: &str) -> Result<Url, WalkError> {
-        let no_url = || WalkError::NoUrl { page: self.page, link: shortened(link) };
+        let no_url = || WalkError::NoUrl { page: self.page, link: shortened(&redact_secrets(link)) };
         let mut next = self.url.join(link).map_err(|_| no_url())?;
         next.set_fragment(None);
         if next.origin() == self.first.origin() {
@@ -399,7 +402,7 @@ impl Walk {
             }
             _ => {
                 let query = next.query().map_or_else(String::new, |query| format!("?{query}"));
-                format!("`{}`", shortened(&format!("{}{query}", next.path())))
+                format!("`{}`", shortened(&redact_secrets(&format!("{}{query}", next.path()))))
             }
         }
     }
@@ -451,6 +454,12 @@ fn with_parameter(url: &Url, name: &str, value: &str) -> Url {
     let mut url = url.clone();
     url.set_query(target.split_once('?').map(|(_, query)| query));
     url
+}
+
+/// A link as the API wrote it, so that it can be found, unless it may hold a secret.
+fn redact_secrets(link: &str) -> Cow<'_, str> {
+    let may_hold_one = has_secret_parameter(link) || link.contains('@');
+    if may_hold_one { redact_url(link).into() } else { link.into() }
 }
 
 /// As much of it as a message takes, without what a terminal would obey.
@@ -629,6 +638,36 @@ mod tests {
         assert_eq!((asked.len(), end), (3, Ok(())));
         let (asked, end) = of(&[page("b", "1"), page("c", "1"), page("b", "1")]);
         assert!(asked.len() == 3 && end.unwrap_err().contains("`c=b`"));
+    }
+
+    #[test]
+    fn a_page_that_says_there_are_more_is_not_the_last_one_for_its_numbers() {
+        let more = |paging| Rules { more: Some("/more".parse().unwrap()), short_ends: true, ..rules(paging) };
+        let page = |rows: &str, more: bool| format!(r#"{{"data":[{rows}],"total":3,"more":{more}}}"#);
+        // A total that was capped, and a page that is short since something of it was left out.
+        let pages = [page("1,2", true), page("3", true), page("4,5", false)];
+        let pages: Vec<_> = pages.iter().map(|page| ("", page.as_str())).collect();
+        for (paging, second, third) in [
+            (Paging::Number { param: "p".to_owned() }, "p=2", "p=3"),
+            (Paging::Offset { param: "skip".to_owned() }, "skip=2", "skip=3"),
+        ] {
+            let asked = ["", second, third].map(|param| format!("/items?per_page=2&{param}"));
+            check(more(paging), &pages, &["/items?per_page=2", &asked[1], &asked[2]]);
+        }
+    }
+
+    #[test]
+    fn a_message_shows_no_secret_of_a_link() {
+        let link = |link: &str| format!(r#"{{"data":[1],"next":"{link}"}}"#);
+        for (links, shown) in [
+            (["/items?api_key=SECRET&page=2"; 2], "`/items?api_key=…&page=…`"),
+            (["http://me:SECRET@"; 2], "is no URL"),
+        ] {
+            let pages = links.map(link);
+            let pages: Vec<_> = pages.iter().map(|page| ("", page.as_str())).collect();
+            let why = walk(rules(Paging::Url(at("/next"))), &pages).1.unwrap_err();
+            assert!(why.contains(shown) && !why.contains("SECRET"), "{why}");
+        }
     }
 
     /// pg-3 of the cases.

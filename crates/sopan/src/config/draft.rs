@@ -1,5 +1,6 @@
 //! Settings on their way: values that were read one by one, before it is known whether they fit each other.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use sopan_core::access::{KeyDigest, KeyFields};
-use sopan_core::headers::ForwardedPolicy;
+use sopan_core::headers::{ForwardedPolicy, Shown, redact_url};
 use sopan_core::hints::Reader;
 use sopan_core::pages::since::Overlap;
 use sopan_core::pages::{Pointer, Select};
@@ -109,7 +110,7 @@ pub(crate) struct Caller {
 }
 
 /// What a collection is like, and where it goes.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct JobDraft {
     pub(crate) upstream: Option<String>,
     pub(crate) path: Option<String>,
@@ -133,6 +134,16 @@ pub(crate) struct JobDraft {
     pub(crate) since_param: Option<String>,
     pub(crate) since: Option<String>,
     pub(crate) since_overlap: Option<Overlap>,
+}
+
+/// Shows no secret of its path and its fields.
+impl fmt::Debug for JobDraft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { upstream, path, headers, out, .. } = self;
+        let mut told = f.debug_struct("JobDraft");
+        told.field("upstream", upstream).field("path", &path.as_deref().map(redact_url));
+        told.field("headers", &Shown(headers)).field("out", out).finish_non_exhaustive()
+    }
 }
 
 /// How an upstream is reached and treated.

@@ -1,11 +1,13 @@
 //! A collection that is to be got, as it is asked for.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use http::HeaderMap;
 use http::uri::PathAndQuery;
+use sopan_core::headers::Shown;
 use sopan_core::pages::since::Overlap;
 use sopan_core::pages::{Paging, Pointer, Select};
 use sopan_core::policy::parse_duration;
@@ -13,7 +15,7 @@ use sopan_core::policy::parse_duration;
 use crate::fetch::Sink;
 
 /// A collection, and where it goes.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Job {
     /// What it is called in a settings file; empty where it was typed.
     pub(crate) name: String,
@@ -38,6 +40,16 @@ pub(crate) struct Job {
     pub(crate) since: Option<Since>,
     /// What makes it this job and no other, by the names that people know, without secrets.
     pub(crate) said: BTreeMap<String, String>,
+}
+
+/// Shows no secret of its path and its fields.
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, shown, headers, out, said, .. } = self;
+        let mut told = f.debug_struct("Job");
+        told.field("name", name).field("shown", shown).field("headers", &Shown(headers));
+        told.field("out", out).field("said", said).finish_non_exhaustive()
+    }
 }
 
 /// What becomes of a record that does not follow the schema.

@@ -227,7 +227,9 @@ impl Kept {
             self.take(entry);
         }
         self.cut()?;
-        self.sync().map_err(io_at(&self.state))
+        self.sync().map_err(io_at(&self.state))?;
+        // What a cut left of its first line would hide all that comes after.
+        self.trail.clear().map_err(io_at(&self.trail.path))
     }
 
     fn cut(&mut self) -> Result<(), KeptError> {

@@ -58,6 +58,13 @@ pub(super) const TYPED: &[Effect<Jobs>] = &[
 ];
 
 #[test]
+fn what_is_shown_of_a_job_holds_no_secret() {
+    let jobs = try_jobs("http://u.test/a?api_key=HIDDEN", &["--next=link", "--header=X-Key: HIDDEN"]).unwrap();
+    let shown = format!("{jobs:?}");
+    assert!(shown.contains("api_key=…") && !shown.contains("HIDDEN"), "{shown}");
+}
+
+#[test]
 fn every_flag_of_a_collection_has_its_effect() {
     for (flag, value, effect) in TYPED.iter().filter(|(_, value, _)| *value != ELSEWHERE) {
         let typed: Vec<_> = [*flag].into_iter().chain(value.split_whitespace()).collect();

@@ -166,11 +166,19 @@ fn after_a_power_cut_the_newest_page_counts_that_is_there() {
         drop(kept);
         fuse::set(None);
         damage(&place.beside(ending), at);
-        let (kept, stand) = Kept::open(&place, false).unwrap();
+        let (mut kept, stand) = Kept::open(&place, false).unwrap();
         assert_eq!(stand.unwrap().page, page_then, "{ending} at {at}");
+        // What is kept from there on is not lost behind what the cut left.
+        let (lines, rejects, stand) = page(page_then + 1);
+        kept.page(lines.as_bytes(), rejects.as_bytes(), &stand).unwrap();
+        fuse::set(Some(0));
+        drop(kept);
+        fuse::set(None);
+        let (kept, stand) = Kept::open(&place, false).unwrap();
+        assert_eq!(stand.unwrap().page, page_then + 1, "{ending} at {at}, and a page after it");
         drop(kept);
         let (asked, done) = run(&place, &Sink::Lines);
-        assert_eq!((asked, done.unwrap().records), (PAGES - page_then, 15));
+        assert_eq!((asked, done.unwrap().records), (PAGES - page_then - 1, 15));
         let lines: String = (1..=PAGES).map(|number| page(number).0).collect();
         assert_eq!(fs::read_to_string(&place.out).unwrap(), lines);
     }

@@ -34,6 +34,8 @@ pub(super) enum Type {
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) kind: Type,
+    /// Whether it has whole numbers that a double does not keep.
+    pub(super) is_long: bool,
 }
 
 /// A value as its column holds it.
@@ -99,7 +101,7 @@ impl Columns {
                 Err(lines.misfit(number, why))
             })
         })?;
-        let all = seen.into_iter().map(|(name, seen)| Column { name, kind: seen.kind() }).collect();
+        let all = seen.into_iter().map(|(name, seen)| Column { name, kind: seen.kind(), is_long: seen.long }).collect();
         Ok(Self { all, places })
     }
 
@@ -118,7 +120,7 @@ impl Columns {
     /// The place of the column of this name, which is there from then on.
     pub(super) fn with(&mut self, name: &str) -> usize {
         *self.places.entry(name.to_owned()).or_insert_with(|| {
-            self.all.push(Column { name: name.to_owned(), kind: Type::Nothing });
+            self.all.push(Column { name: name.to_owned(), kind: Type::Nothing, is_long: false });
             self.all.len() - 1
         })
     }

@@ -105,9 +105,10 @@ impl Table<'_> {
                     self.begun.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {added}"))?;
                 }
                 Some(Affinity::Text) if is_number => column.kind = Type::Json,
-                Some(Affinity::Number) if !is_number && column.kind != Type::Nothing => {
+                Some(Affinity::Number | Affinity::Double) if !is_number && column.kind != Type::Nothing => {
                     return Err(Misfit::Numbers(name.clone()));
                 }
+                Some(Affinity::Double) if column.is_long => return Err(Misfit::Numbers(name.clone())),
                 Some(_) => {}
             }
         }
@@ -173,6 +174,8 @@ fn declaration(kind: Type) -> &'static str {
 enum Affinity {
     Text,
     Number,
+    /// Whole numbers become doubles too.
+    Double,
     None,
 }
 
@@ -186,6 +189,8 @@ impl Affinity {
             Self::Text
         } else if declared.is_empty() || has(&["BLOB"]) {
             Self::None
+        } else if has(&["REAL", "FLOA", "DOUB"]) {
+            Self::Double
         } else {
             Self::Number
         }

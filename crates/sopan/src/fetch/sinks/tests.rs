@@ -185,8 +185,13 @@ fn with_a_key_a_record_takes_the_place_of_its_elder() {
             )
         );
     }
+    // Doubles, where a whole number goes that a double keeps.
+    put("{\"id\":1,\"sum\":1.5}\n").unwrap();
+    put("{\"id\":2,\"sum\":9007199254740992}\n").unwrap();
     let before = rows(&bench);
+    assert!(before.0.ends_with(", sum REAL"), "{before:?}");
     for (records, why) in [
+        ("{\"id\":3,\"sum\":9007199254740993}\n", "column `sum` of table `a \"b\"` is one of numbers"),
         ("{\"id\":\"0012\"}\n", "column `id` of table `a \"b\"` is one of numbers"),
         ("{\"id\":9}\n{\"name\":\"a\"}\n", "record 2 does not fit into"),
     ] {

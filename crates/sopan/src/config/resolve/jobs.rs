@@ -177,6 +177,13 @@ impl Resolved {
             }
             return None;
         };
+        for key in ["pages_max", "records_max"].into_iter().filter(|key| self.is_said(key)) {
+            let why = format!(
+                "what it leaves out would never be asked for again, since {} goes on after what has come; take one of them away",
+                self.call("since_field")
+            );
+            problems.push(self.wrong(key, why));
+        }
         Some(Since { field: field.clone(), param: param.clone(), from: since.clone(), overlap: *since_overlap })
     }
 

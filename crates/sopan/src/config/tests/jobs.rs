@@ -98,6 +98,10 @@ fn what_does_not_fit_together_is_told() {
             "--since-field: it needs to be known what is asked for by it; add --since-param ",
         ),
         ("--since 5 --out a.jsonl", "--since: it needs to be known what is asked for by it; add --since-field "),
+        (
+            "--since-field /at --since-param since --out a.jsonl --records-max 5",
+            "--records-max: what it leaves out would never be asked for again, since --since-field goes on",
+        ),
         ("--records data", "--records: `data` is no JSON pointer"),
         ("--more more", "--more: `more` is no JSON pointer"),
     ] {

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sopan_core::pages::plan::Pace;
-use sopan_core::pages::{Paging, Pointer};
+use sopan_core::pages::{Paging, Pointer, Select};
 use sopan_engine::pages::{Page, PageError, PagesSettings, Resume, SelectError, Url, WalkError};
 use sopan_engine::{ApiClient, Error};
 use tokio::sync::watch;
@@ -22,7 +22,7 @@ use super::kept::{Kept, KeptError, Place};
 use super::records::{Records, Written};
 use super::schema::Schema;
 use super::sinks::{Done, Progress, Sink, SinkError};
-use super::stand::{JobDigest, Past, Stand};
+use super::stand::{JobDigest, Past, SCHEMA_SAYS, Stand};
 use super::tally::{Counts, Tally};
 use super::telling::{Far, Teller};
 use crate::config;
@@ -128,7 +128,7 @@ impl Context<'_> {
     fn open(&self, schema: Option<&Schema>) -> Result<(Output, Option<Stand>), Failure> {
         let Some((out, sink)) = &self.job.out else { return Ok((Output::Standard, None)) };
         let mut said = self.job.said.clone();
-        said.extend(schema.map(|schema| ("what the schema says".to_owned(), schema.digest.clone())));
+        said.extend(schema.map(|schema| (SCHEMA_SAYS.to_owned(), schema.digest.clone())));
         let place = Place { out: out.clone(), job: JobDigest(said) };
         let (kept, stand) = Kept::open(&place, self.settings.restart).map_err(|error| unusable(&error))?;
         Ok((Output::File { kept: Box::new(kept), sink: sink.clone() }, stand))
@@ -201,9 +201,24 @@ impl Context<'_> {
             );
             match astray {
                 Some(why) => return Err(leads_nowhere(&why, page.number)),
-                None if stand.next.is_none() => return Ok(()),
+                None if stand.next.is_none() => {
+                    if page.next.is_none() && !is_last {
+                        self.told_of_more(stand);
+                    }
+                    return Ok(());
+                }
                 None => {}
             }
+        }
+    }
+
+    /// Tells where the API said that there are more than came: a `--next` that is misspelt looks like the end.
+    fn told_of_more(&self, stand: &Stand) {
+        let is_chosen = matches!(self.job.select, Some(Select::Path(_))) || self.job.paging == Some(Paging::Single);
+        let came = stand.records + stand.rejects;
+        if let Some(total) = stand.total.filter(|total| *total > came && !is_chosen) {
+            let why = "if nothing has gone meanwhile, see whether --next is right";
+            self.teller.note(self, &format!("the API tells of {}, and {came} came; {why}", Counted(total, "record")));
         }
     }
 

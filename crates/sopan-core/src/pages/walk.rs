@@ -11,7 +11,7 @@ use url::Url;
 use super::raw::{self, Pointer};
 use super::total::Total;
 use super::{link, select};
-use crate::headers::Parameter;
+use crate::headers::{Parameter, has_secret_parameter, redact_url};
 
 /// Where a page tells something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -362,7 +362,7 @@ impl Walk {
 
     /// Where a link leads; only to the API itself.
     fn follow(&self, link: &str) -> Result<Url, WalkError> {
-        let no_url = || WalkError::NoUrl { page: self.page, link: shortened(link) };
+        let no_url = || WalkError::NoUrl { page: self.page, link: shortened(&redact_url(link)) };
         let mut next = self.url.join(link).map_err(|_| no_url())?;
         next.set_fragment(None);
         if next.origin() == self.first.origin() {
@@ -391,16 +391,25 @@ impl Walk {
         Err(WalkError::OffSite { page: self.page, host: ours.0, ours: ours.1 })
     }
 
-    /// The next page as the API named it.
+    /// The next page as the API named it, without its secrets.
     fn shown(&self, next: &Url) -> String {
         match &self.rules.paging {
             Paging::Cursor { param, .. } | Paging::Last { param, .. } => {
                 let value = next.query_pairs().find(|(name, _)| name == param.as_str());
-                format!("`{param}={}`", shortened(&value.map_or_else(String::new, |(_, value)| value.into_owned())))
+                let is_secret = has_secret_parameter(&format!("/?{param}="));
+                let value =
+                    value.filter(|_| !is_secret).map_or_else(|| "…".to_owned(), |(_, value)| value.into_owned());
+                format!("`{param}={}`", shortened(&value))
             }
             _ => {
                 let query = next.query().map_or_else(String::new, |query| format!("?{query}"));
-                format!("`{}`", shortened(&format!("{}{query}", next.path())))
+                // Such as count the pages stay, since they tell in what circle it leads.
+                let target = if has_secret_parameter(&query) {
+                    redact_url(&format!("{}{query}", next.path()))
+                } else {
+                    format!("{}{query}", redact_url(next.path()))
+                };
+                format!("`{}`", shortened(&target))
             }
         }
     }
@@ -604,6 +613,24 @@ mod tests {
         assert_eq!((asked.len(), end), (3, Ok(())));
         let (asked, end) = of(&[page("b", "1"), page("c", "1"), page("b", "1")]);
         assert!(asked.len() == 3 && end.unwrap_err().contains("`c=b`"));
+    }
+
+    #[test]
+    fn what_is_told_of_a_next_page_holds_no_secret() {
+        let told = |paging: Paging, next: &str| {
+            let page = format!(r#"{{"data":[1],"next":"{next}"}}"#);
+            walk(rules(paging), &[("", page.as_str()), ("", page.as_str())]).1.unwrap_err()
+        };
+        let cursor = |param: &str| Paging::Cursor { at: at("/next"), param: param.to_owned() };
+        for (told, shown) in [
+            (told(Paging::Url(at("/next")), "/items?page=2&api_key=SECRET"), "`/items?page=…&api_key=…`"),
+            (told(Paging::Url(at("/next")), "/items?page_token=next"), "`/items?page_token=next`"),
+            (told(Paging::Url(at("/next")), "http://me:SECRET@[::/items?page=2"), "which is no URL"),
+            (told(cursor("access_token"), "SECRET"), "`access_token=…`"),
+            (told(cursor("page_token"), "next"), "`page_token=next`"),
+        ] {
+            assert!(told.contains(shown) && !told.contains("SECRET"), "{told}");
+        }
     }
 
     /// pg-3 of the cases.

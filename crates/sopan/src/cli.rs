@@ -339,7 +339,7 @@ pub(crate) struct Fetch {
     #[arg(long, value_name = "FILE", requires = "job", hide_short_help = true)]
     pub(crate) config: Option<String>,
     /// Which of its jobs, or `all`, one after the other
-    #[arg(long, value_name = "NAME|all", requires = "config", hide_short_help = true)]
+    #[arg(long, value_name = "NAME|all", requires = "config", conflicts_with = "url", hide_short_help = true)]
     pub(crate) job: Option<String>,
     /// A field of the request, may be given several times; its value is never shown
     #[arg(long, value_name = "'NAME: VALUE'")]
@@ -376,7 +376,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "FILE", requires = "job", hide_short_help = true)]
     pub(crate) config: Option<String>,
     /// Which of its jobs, or `all`, each for itself
-    #[arg(long, value_name = "NAME|all", requires = "config", hide_short_help = true)]
+    #[arg(long, value_name = "NAME|all", requires = "config", conflicts_with = "url", hide_short_help = true)]
     pub(crate) job: Option<String>,
     /// When it has to be done: the next time that clocks show this, in a zone
     #[arg(long, value_name = "'HH:MM ZONE'")]

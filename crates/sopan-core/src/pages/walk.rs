@@ -137,6 +137,16 @@ pub enum WalkError {
         /// Where it would stand.
         at: String,
     },
+    /// The last record does not say what comes after it.
+    #[error(
+        "page {page} ends with a record that has nothing at `{at}`, so what comes after it cannot be asked for; an empty page would be the end"
+    )]
+    Unmarked {
+        /// The page.
+        page: u64,
+        /// Where the record would say it.
+        at: String,
+    },
     /// A link that cannot be read.
     #[error("page {page} says that the next page is at `{link}`, which is no URL")]
     NoUrl {
@@ -276,7 +286,11 @@ impl Walk {
             Paging::Url(at) => self.text_at(at, reply, "the URL of the next page")?,
             Paging::Cursor { at, .. } => self.text_at(at, reply, "the cursor of the next page")?,
             Paging::Last { at, .. } => match reply.records.last() {
-                Some(last) => raw::pick(last.get().as_bytes(), [at]).ok().and_then(|[id]| id).and_then(text),
+                Some(last) => {
+                    let id = raw::pick(last.get().as_bytes(), [at]).ok().and_then(|[id]| id).and_then(text);
+                    let unmarked = || WalkError::Unmarked { page: self.page, at: at.to_string() };
+                    Some(id.filter(|id| !id.is_empty()).ok_or_else(unmarked)?)
+                }
                 None => return Ok(None),
             },
             Paging::Number { param } => return Ok(self.goes_on(reply).then(|| self.counted(param, 1))),
@@ -646,6 +660,23 @@ mod tests {
         let pages: Vec<_> = pages.iter().map(|page| ("", page.as_str())).collect();
         let (asked, end) = walk(rules(Paging::Cursor { at: at("/next"), param: "c".to_owned() }), &pages);
         assert_eq!((asked.len(), end), (4, Ok(())));
+    }
+
+    /// A name that is written wrongly must not pass for a collection of one page.
+    #[test]
+    fn a_last_record_that_does_not_say_what_comes_after_it_is_no_end() {
+        let last = || Paging::Last { at: "/id".parse().unwrap(), param: "after".to_owned() };
+        let more = |more: &str| Rules { more: Some(more.parse().unwrap()), ..rules(last()) };
+        for record in [r#"{"no":1}"#, r#"{"id":null}"#, r#"{"id":""}"#, r#"{"id":{}}"#, "7"] {
+            let page = format!(r#"{{"data":[{{"id":"a"}},{record}],"more":true}}"#);
+            for rules in [rules(last()), more("/more"), more("/gone")] {
+                let (_, end) = walk(rules, &[("", &page)]);
+                let why = "page 1 ends with a record that has nothing at `/id`, so what comes after it cannot be asked for; an empty page would be the end";
+                assert_eq!(end, Err(why.to_owned()), "{record}");
+            }
+        }
+        check(rules(last()), &[("", r#"{"data":[]}"#)], &["/items?per_page=2"]);
+        check(more("/more"), &[("", r#"{"data":[{"no":1}],"more":false}"#)], &["/items?per_page=2"]);
     }
 
     #[test]

@@ -453,9 +453,10 @@ fn leads_nowhere(why: &WalkError, page: u64) -> Failure {
             Failure::Permanent(format!("{why}; if it is the last, say so with --pages-max {page}"))
         }
         WalkError::OffSite { .. } => Failure::Permanent(why.to_string()),
-        WalkError::Senseless { .. } | WalkError::Nowhere { .. } | WalkError::NoUrl { .. } => {
-            Failure::Data(why.to_string())
-        }
+        WalkError::Senseless { .. }
+        | WalkError::Nowhere { .. }
+        | WalkError::Unmarked { .. }
+        | WalkError::NoUrl { .. } => Failure::Data(why.to_string()),
     }
 }
 

@@ -154,7 +154,11 @@ impl Kept {
             Some(run) if has_page || !trail.entries(run).map_err(io_at(&path))?.is_empty() => Some(run),
             _ => None,
         };
-        let is_same = found.job.as_ref() == Some(&place.job);
+        let is_same = found.job.as_ref().is_some_and(|job| match run {
+            Some(_) => place.job.goes_on_from(job),
+            None => place.job.takes_the_mark_of(job),
+        });
+        let is_changed = found.job.as_ref() != Some(&place.job);
         let has_mark = found.past.as_ref().is_some_and(|past| past.mark.is_some());
         if let Some(job) = found.job.filter(|_| !is_same && (run.is_some() || has_mark)) {
             return Err(KeptError::OtherJob { state, differences: place.job.differences(&job) });
@@ -184,6 +188,9 @@ impl Kept {
             past: found.past.filter(|_| is_same),
         };
         if goes_on {
+            if is_changed {
+                kept.ledger.becomes(&place.job).map_err(of_ledger(&kept.state))?;
+            }
             kept.go_on()?;
         } else {
             kept.begin(is_same)?;

@@ -84,7 +84,31 @@ impl JobDigest {
         let differ = names.into_iter().filter(|name| self.0.get(*name) != other.0.get(*name));
         differ.map(|name| format!("{name} is {}, was {}", said(self.0.get(name)), said(other.0.get(name)))).collect()
     }
+
+    /// Whether what is kept of a run of `other` is what this job would have kept so far. A run that ends at the first record
+    /// that does not follow the schema has kept none of those, so it does not matter what is to become of them.
+    pub(crate) fn goes_on_from(&self, other: &Self) -> bool {
+        let has_stopped = other.0.get(ON_MISMATCH).is_none_or(|policy| policy == "stop");
+        self == other || has_stopped && self.is_but_for(&[ON_MISMATCH], other)
+    }
+
+    /// Whether the high-water mark that a whole run of `other` left is one of this job: what records are held to and how much is
+    /// got again changes nothing of that.
+    pub(crate) fn takes_the_mark_of(&self, other: &Self) -> bool {
+        self.is_but_for(&[ON_MISMATCH, "--schema", SCHEMA_SAYS, "--since", "--since-overlap"], other)
+    }
+
+    fn is_but_for(&self, names: &[&str], other: &Self) -> bool {
+        let rest = |job: &Self| -> Vec<_> {
+            job.0.clone().into_iter().filter(|(name, _)| !names.contains(&name.as_str())).collect()
+        };
+        rest(self) == rest(other)
+    }
 }
+
+/// By these names it is known what records are held to.
+pub(crate) const SCHEMA_SAYS: &str = "what the schema says";
+const ON_MISMATCH: &str = "--on-mismatch";
 
 #[cfg(test)]
 mod tests {
@@ -99,5 +123,34 @@ mod tests {
         let then = job(&[("URL", "http://a.test/x"), ("--records", "/data"), ("--next", "link")]);
         assert_eq!(now.differences(&now), Vec::<String>::new());
         assert_eq!(now.differences(&then), ["--next is not given, was `link`", "--records is `/items`, was `/data`"]);
+    }
+
+    #[test]
+    fn a_job_goes_on_where_nothing_that_is_kept_would_be_other() {
+        let job = |parts: &[(&str, &str)]| {
+            JobDigest(parts.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        };
+        let (url, schema) = (("URL", "http://a.test/x"), (SCHEMA_SAYS, "1"));
+        let [none, stop] = [job(&[url, schema]), job(&[url, schema, (ON_MISMATCH, "stop")])];
+        let [skip, keep] = ["skip", "keep"].map(|policy| job(&[url, schema, (ON_MISMATCH, policy)]));
+        let mended = job(&[url, (SCHEMA_SAYS, "2"), ("--since-overlap", "1h")]);
+        let another = job(&[("URL", "http://a.test/y"), schema]);
+        for (now, then, goes_on, takes_the_mark) in [
+            (&none, &none, true, true),
+            (&skip, &skip, true, true),
+            (&skip, &none, true, true),
+            (&keep, &stop, true, true),
+            (&stop, &none, true, true),
+            (&stop, &skip, false, true),
+            (&keep, &skip, false, true),
+            (&mended, &none, false, true),
+            (&another, &none, false, false),
+        ] {
+            assert_eq!(
+                (now.goes_on_from(then), now.takes_the_mark_of(then)),
+                (goes_on, takes_the_mark),
+                "{now:?}, {then:?}"
+            );
+        }
     }
 }

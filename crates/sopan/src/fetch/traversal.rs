@@ -25,7 +25,7 @@ use super::kept::{Kept, KeptError, Place};
 use super::records::{Records, Written};
 use super::schema::Schema;
 use super::sinks::{Done, Progress, Sink, SinkError};
-use super::stand::{JobDigest, Past, Stand};
+use super::stand::{JobDigest, Past, SCHEMA_SAYS, Stand};
 use super::tally::{Counts, Tally};
 use super::telling::{Far, Teller};
 use crate::config;
@@ -131,7 +131,7 @@ impl Context<'_> {
     fn open(&self, schema: Option<&Schema>) -> Result<(Output, Option<Stand>), Failure> {
         let Some((out, sink)) = &self.job.out else { return Ok((Output::Standard, None)) };
         let mut said = self.job.said.clone();
-        said.extend(schema.map(|schema| ("what the schema says".to_owned(), schema.digest.clone())));
+        said.extend(schema.map(|schema| (SCHEMA_SAYS.to_owned(), schema.digest.clone())));
         let place = Place { out: out.clone(), job: JobDigest(said) };
         let (kept, stand) = Kept::open(&place, self.settings.restart).map_err(|error| unusable(&error))?;
         Ok((Output::File { kept: Box::new(kept), sink: sink.clone() }, stand))

@@ -138,6 +138,11 @@ impl Ledger {
         })
     }
 
+    /// A traversal goes on as this job.
+    pub(super) fn becomes(&self, job: &JobDigest) -> Result<(), LedgerError> {
+        self.change(|begun| write(&mut begun.open_table(META)?, "job", job))
+    }
+
     /// So far it has come.
     pub(super) fn stands(&self, entry: &Entry, asked: &[u64]) -> Result<(), LedgerError> {
         self.change(|begun| {

@@ -61,6 +61,7 @@ async fn one(settings: &config::Jobs, job: &config::Job, by: Option<&Daybreak>) 
     let pages = PagesSettings {
         paging: job.paging.clone(),
         more: job.more.clone(),
+        hosts: job.link_hosts.clone(),
         select: job.select.clone(),
         pages_max: Some(1),
         ..PagesSettings::default()
@@ -112,14 +113,16 @@ fn in_words(job: &config::Job, page: &Page, pace: &Pace<'_>, by: Option<&Daybrea
     let of = records.map_or_else(String::new, |records| format!("{} on ", Counted(records, "record")));
     let _ = writeln!(out, "{of}{}, {} on the first, as that says", Counted(pages, "page"), page.size);
     let Some(took) = pace.takes(requests) else {
-        let _ = writeln!(out, "{} never end by {limits}", Counted(requests, "request"));
+        let never = if requests == 1 { "never ends" } else { "never end" };
+        let _ = writeln!(out, "{} {never} by {limits}", Counted(requests, "request"));
         return Told { out, is_in_time: by.is_none() };
     };
     let end = pace.begin + took;
     let _ = writeln!(
         out,
-        "{} take {} by {limits}, one answered in {}",
+        "{} {} {} by {limits}, one answered in {}",
         Counted(requests, "request"),
+        if requests == 1 { "takes" } else { "take" },
         Seconds(took),
         Seconds(pace.each)
     );

@@ -49,7 +49,7 @@ pub(super) fn write(lines: &Lines<'_>, table: &str, key: &[Pointer]) -> Result<(
             let read = columns.cells(line, &mut cells);
             read.map_err(|e| lines.misfit(number, format!("it cannot be read: {e}")))?;
             if let Some(missing) = keys.iter().find(|key| cells[**key] == Cell::None) {
-                let why = format!("it has nothing at `{}`, which is a key (--key)", columns.all[*missing].name);
+                let why = format!("it has nothing at `/{}`, which is a key (--key)", columns.all[*missing].name);
                 return Err(lines.misfit(number, why));
             }
             insert.execute(params_from_iter(cells)).map(drop).map_err(failed)

@@ -14,7 +14,7 @@ use sopan_core::headers::Parameter;
 use sopan_core::pages::plan::Pace;
 use sopan_core::pages::shape::Shape;
 use sopan_core::pages::since::Mark;
-use sopan_core::pages::{Paging, Pointer};
+use sopan_core::pages::{Paging, Pointer, Select};
 use sopan_engine::pages::{Page, PageError, PagesSettings, Resume, SelectError, Url, WalkError};
 use sopan_engine::{ApiClient, Error};
 use tokio::sync::watch;
@@ -204,9 +204,24 @@ impl Context<'_> {
             );
             match astray {
                 Some(why) => return Err(leads_nowhere(&why, page.number)),
-                None if stand.next.is_none() => return Ok(()),
+                None if stand.next.is_none() => {
+                    if page.next.is_none() && !is_last {
+                        self.told_of_more(stand);
+                    }
+                    return Ok(());
+                }
                 None => {}
             }
+        }
+    }
+
+    /// Tells where the API said that there are more than came: a `--next` that is misspelt looks like the end.
+    fn told_of_more(&self, stand: &Stand) {
+        let is_chosen = matches!(self.job.select, Some(Select::Path(_))) || self.job.paging == Some(Paging::Single);
+        let came = stand.records + stand.rejects;
+        if let Some(total) = stand.total.filter(|total| *total > came && !is_chosen) {
+            let why = "if nothing has gone meanwhile, see whether --next is right";
+            self.teller.note(self, &format!("the API tells of {}, and {came} came; {why}", Counted(total, "record")));
         }
     }
 

@@ -1,7 +1,11 @@
 //! `sopan fetch` of collections: every record once, in its order, whatever happens on the way.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use crate::support::{Fake, Once, Run, Running, command, sopan, until};
 
@@ -55,6 +59,45 @@ fn orders(fake: &Fake) -> String {
         }
     }
     unreachable!()
+}
+
+/// An API whose pages are these, at `/x` and then `/x?page=2` and so on; it counts what it is asked.
+struct Pages {
+    url: String,
+    bodies: Arc<Mutex<Vec<String>>>,
+    asked: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Pages {
+    fn start(bodies: &[&str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/x", listener.local_addr().unwrap());
+        let bodies = Arc::new(Mutex::new(bodies.iter().map(|body| (*body).to_owned()).collect::<Vec<_>>()));
+        let asked = Arc::<Mutex<Vec<usize>>>::default();
+        let (theirs, count) = (Arc::clone(&bodies), Arc::clone(&asked));
+        thread::spawn(move || {
+            for socket in listener.incoming() {
+                let (mut socket, mut head) = (socket.unwrap(), String::new());
+                let mut read = BufReader::new(socket.try_clone().unwrap());
+                while !head.ends_with("\r\n\r\n") && read.read_line(&mut head).unwrap() > 0 {}
+                let target = head.split(' ').nth(1).unwrap_or_default();
+                let page = target.split_once("page=").map_or(1, |(_, page)| page.parse().unwrap());
+                count.lock().unwrap().push(page);
+                let answer = answer(&theirs.lock().unwrap()[page - 1]).replacen("\r\n", "\r\nConnection: close\r\n", 1);
+                let _ = socket.write_all(answer.as_bytes());
+            }
+        });
+        Self { url, bodies, asked }
+    }
+
+    fn mend(&self, page: usize, body: &str) {
+        body.clone_into(&mut self.bodies.lock().unwrap()[page - 1]);
+    }
+
+    /// Which pages were asked for since this was asked last.
+    fn asked(&self) -> Vec<usize> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
 }
 
 /// The same whatever order fields have.
@@ -196,6 +239,116 @@ fn what_is_no_page_of_a_collection_is_an_error_of_the_data() {
     assert!(run.code == Some(76) && run.err.contains("is at `evil.test`, not at "), "{}", run.err);
 }
 
+/// pg-5 of the cases: the state stays before the page, and what was mended is gone on with.
+#[test]
+fn a_page_that_cannot_be_read_costs_none_of_those_before_it() {
+    let [first, second, last] = [
+        r#"{"items":[{"id":1},{"id":2}],"next":"/x?page=2"}"#,
+        r#"{"items":[{"id":3},{"id":4}],"next":"/x?page=3"}"#,
+        r#"{"items":[{"id":5}],"next":null}"#,
+    ];
+    let flags = ["--records", "/items", "--next", "/next", "--schema"];
+    for (wrong, why) in [
+        (r#"{"items":[{"id":3},{"id":"4a"}],"next":"/x?page=3"}"#, "page 2, record 2, at /id: value is not of type "),
+        (
+            r#"{"itemz":[{"id":3}],"next":"/x?page=3"}"#,
+            "there is nothing at `/items`, where the records are to be; it has ",
+        ),
+        (r#"{"items":{"id":3}}"#, "at `/items`, where the records are to be, stands an object, not a list"),
+        ("<html>hello</html>", "it is not JSON: "),
+        (r#"{"error":{"code":7}}"#, "there is nothing at `/items`, where the records are to be; it has `error`"),
+        (r#"{"items":[{"id":3}],"next":false}"#, "page 2 has a truth value at `/next`, where "),
+    ] {
+        let (api, yard) = (Pages::start(&[first, wrong, last]), Yard::new());
+        fs::write(yard.path("s.json"), r#"{"properties":{"id":{"type":"integer"}}}"#).unwrap();
+        let schema = yard.path("s.json");
+        let run = || yard.fetch(&api.url, "x.jsonl", &[&flags[..], &[schema.to_str().unwrap()]].concat());
+        let failed = run();
+        assert_eq!((failed.code, api.asked()), (Some(65), vec![1, 2]), "{wrong}: {}", failed.err);
+        let complained = failed.complained().concat();
+        assert!(complained.starts_with("error: page 2") && complained.contains(why), "{wrong}: {complained}");
+        assert!(complained.contains("; 2 records of 1 page are kept"), "{wrong}: {complained}");
+        assert_eq!(yard.read("x.jsonl.part"), "{\"id\":1}\n{\"id\":2}\n", "{wrong}");
+        api.mend(2, second);
+        let mended = run();
+        assert_eq!((mended.code, api.asked()), (Some(0), vec![2, 3]), "{wrong}: {}", mended.err);
+        let ids: Vec<_> = values(&yard.read("x.jsonl")).iter().map(|record| record["id"].as_u64()).collect();
+        assert_eq!(ids, (1..=5).map(Some).collect::<Vec<_>>(), "{wrong}");
+    }
+}
+
+/// Nothing that is kept by then would be other.
+#[test]
+fn a_run_that_ended_at_a_record_goes_on_with_such_records_set_aside() {
+    let pages = [
+        r#"{"items":[{"id":1}],"next":"/x?page=2"}"#,
+        r#"{"items":[{"id":"2"},{"id":3}],"next":"/x?page=3"}"#,
+        r#"{"items":[{"id":"4"}],"next":null}"#,
+    ];
+    let (api, yard) = (Pages::start(&pages), Yard::new());
+    fs::write(yard.path("s.json"), r#"{"properties":{"id":{"type":"integer"}}}"#).unwrap();
+    let schema = yard.path("s.json");
+    let run =
+        |more: &[&str]| yard.fetch(&api.url, "x.jsonl", &[&["--schema", schema.to_str().unwrap()], more].concat());
+    assert_eq!((run(&[]).code, api.asked()), (Some(65), vec![1, 2]));
+    let skipped = run(&["--on-mismatch", "skip", "--pages-max", "2"]);
+    assert_eq!((skipped.code, api.asked()), (Some(0), vec![2]), "{}", skipped.err);
+    assert_eq!(yard.read("x.jsonl"), "{\"id\":1}\n{\"id\":3}\n");
+    assert_eq!(yard.read("x.jsonl.rejects.jsonl").lines().count(), 1);
+}
+
+/// The mark stays when only what records are held to changes.
+#[test]
+fn a_schema_may_come_later_without_that_all_is_got_again() {
+    let yard = Yard::new();
+    let api = Pages::start(&[r#"[{"id":7}]"#]);
+    fs::write(yard.path("s.json"), r#"{"properties":{"id":{"type":"integer"}}}"#).unwrap();
+    let schema = yard.path("s.json");
+    let flags = ["--next", "none", "--key", "/id", "--since-field", "/id", "--since-param", "since"];
+    assert_eq!(yard.fetch(&api.url, "x.db", &flags).code, Some(0));
+    let more = ["--since-overlap", "2", "--schema", schema.to_str().unwrap(), "--on-mismatch", "skip"];
+    let run = yard.fetch(&api.url, "x.db", &[&flags[..], &more].concat());
+    assert!(run.code == Some(0) && run.err.contains("asking for what is new since 5\n"), "{}", run.err);
+    let run = yard.fetch(&api.url, "x.db", &[&flags[..6], &["--since-param", "from"]].concat());
+    assert!(run.code == Some(2) && run.err.contains("--since-param is `from`, was `since`"), "{}", run.err);
+}
+
+/// (b) and (c) of pg-1 of the cases: with a cursor, and the last time with nothing more.
+#[test]
+fn a_cursor_that_stays_ends_it_and_writes_nothing_twice() {
+    let pages = |last: &str| {
+        Pages::start(&[
+            r#"{"items":[1,2],"cursor":"2"}"#,
+            r#"{"items":[3,4],"cursor":"3"}"#,
+            &format!(r#"{{"items":[{last}],"cursor":"3"}}"#),
+        ])
+    };
+    for (last, code, records) in [("5,6", 76, "1\n2\n3\n4\n5\n6\n"), ("", 0, "1\n2\n3\n4\n")] {
+        let api = pages(last);
+        let flags = ["--records", "/items", "--next", "/cursor", "--next-param", "page", "--rate", "unlimited"];
+        let run = sopan(&[&["fetch", &api.url], &flags[..]].concat());
+        assert_eq!((run.code, std::str::from_utf8(&run.out), api.asked()), (Some(code), Ok(records), vec![1, 2, 3]));
+        assert_eq!(run.err.contains("`page=3` is next, which was asked for already"), code == 76, "{}", run.err);
+    }
+}
+
+/// As where the name of the next page is misspelt.
+#[test]
+fn an_end_before_all_that_the_api_tells_of_is_told() {
+    let (fake, yard) = (Fake::start(&[]), Yard::new());
+    let told = "the API tells of 120 records, and 50 came; ";
+    for (flags, is_told) in [
+        (&["--next", "/nxt"][..], true),
+        (&["--next", "/next"], false),
+        (&["--next", "none"], false),
+        (&["--next", "/nxt", "--pages-max", "1"], false),
+        (&["--next", "/next", "--records-max", "50"], false),
+    ] {
+        let run = yard.fetch(&fake.url("/api/v1/orders"), "orders.jsonl", flags);
+        assert_eq!((run.code, run.err.contains(told)), (Some(0), is_told), "{flags:?}: {}", run.err);
+    }
+}
+
 /// (a) of pg-1 of the cases.
 #[test]
 fn a_page_that_leads_to_itself_ends_it_and_can_be_said_to_be_the_last() {
@@ -230,6 +383,8 @@ fn jobs_of_a_file_share_a_quota_and_one_that_fails_keeps_no_other_from_being_don
     assert_eq!(yard.read("orders.jsonl").lines().count(), 120);
     let run = sopan(&["fetch", "--config", config.to_str().unwrap(), "--job", "orders", "--quiet"]);
     assert_eq!((run.code, &*run.err), (Some(0), ""));
+    let run = sopan(&["fetch", &fake.url("/api/v1/orders"), "--job", "orders"]);
+    assert!(run.code == Some(2) && run.err.contains("cannot be used with '--job <NAME|all>'"), "{}", run.err);
 }
 
 /// Pages 3 to 5 of pg-5 of the cases.
@@ -340,6 +495,11 @@ fn a_plan_asks_once_and_says_how_long_it_would_be() {
     let told = String::from_utf8(run.out).unwrap();
     assert!(told.contains("2500 requests take 24 h 00 m by 100 per 1h, ") && run.code == Some(76), "{told}");
     assert!(told.contains(" too late for 00:00 UTC\n"), "{told}");
+    // Where it would lead is for the run to see.
+    let once = Once::answering(answer(r#"{"items":[1],"next":"http://other.test/2","total":1}"#));
+    let run = sopan(&["plan", &format!("http://{}/x", once.address), "--link-host", "other.test"]);
+    let told = String::from_utf8(run.out).unwrap();
+    assert!(run.code == Some(0) && told.contains("\n1 request takes "), "{told}{}", run.err);
     for (by, why) in [("9", "`9` is not a time of day"), ("09:00", "whose 09:00 that is must be said")] {
         let run = sopan(&["plan", &url, "--by", by]);
         assert!(run.code == Some(2) && run.err.contains(why), "{}", run.err);

@@ -102,8 +102,8 @@ async fn every_fault_on_the_way_costs_a_repetition_and_no_record() {
             assert!(end.is_ok(), "{name}: {end:?}");
             assert_eq!(ids(&pages), (1..=120).collect::<Vec<_>>(), "{name}");
             let asked = statuses(&api);
-            assert!(asked.len() > 13, "{name}: {asked:?}");
-            assert!(asked.len() <= 16, "{name}: {asked:?}");
+            // Twelve pages, since they tell how many there are, and what is repeated.
+            assert!((13..=15).contains(&asked.len()), "{name}: {asked:?}");
         }
     }
 }
@@ -141,10 +141,10 @@ async fn counted_pages_are_asked_for_together_and_never_more_than_allowed() {
     let (pages, end) = all(client.pages("/x?page=1", numbered(3))).await;
     assert!(end.is_ok());
     assert_eq!(records(&pages), (1..=8).map(|page| format!("{page} {page}")).collect::<Vec<_>>().join(" "));
-    // The first one alone, then three at a time, and of those beyond the last one only what is the end.
-    is_within(now() - begun, ms(500), ms(510));
+    // The first one alone, then three at a time, and none beyond the last one that it tells of.
+    is_within(now() - begun, ms(400), ms(410));
     let sent: Vec<_> = upstream.requests().iter().map(|one| (one.first_byte_at - begun).as_millis() / 100).collect();
-    assert_eq!(sent, [0, 1, 1, 1, 2, 2, 2, 3, 4]);
+    assert_eq!(sent, [0, 1, 1, 1, 2, 2, 2, 3]);
 }
 
 #[tokio::test(start_paused = true)]

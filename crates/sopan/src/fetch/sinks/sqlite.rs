@@ -122,21 +122,36 @@ impl Table<'_> {
     }
 }
 
-/// What fields are called as columns, of which two may not differ only in case.
+/// What a field is called, if this can say it.
+type Rule<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// What fields are called as columns, of which two may not differ only in case: the second of such is `note_2`.
+///
+/// The order in which fields come says nothing of what they were called before. So what the table has goes first: the column of
+/// just that name, then the numbered one that was made beside one in another case.
 fn names(columns: &[Column], existing: &[(String, String)]) -> Vec<String> {
-    let mut taken = HashSet::new();
-    let mut free = |name: &str| taken.insert(name.to_ascii_lowercase());
-    let known = |name: &str| {
-        let alike = |(known, _): &&(String, String)| known.eq_ignore_ascii_case(name);
-        existing.iter().find(|(known, _)| known == name).or_else(|| existing.iter().find(alike))
+    let known = || existing.iter().map(|(known, _)| known);
+    let alike = |name: &str| known().find(|known| known.eq_ignore_ascii_case(name)).cloned();
+    let number = |name: &str, known: &str| known.strip_prefix(name)?.strip_prefix('_')?.parse::<u64>().ok();
+    let just_that = |name: &str| known().find(|known| *known == name).cloned();
+    let numbered = |name: &str| {
+        let numbered = known().filter_map(|known| number(name, known).map(|number| (number, known)));
+        alike(name).and(numbered.min()).map(|(_, known)| known.clone())
     };
-    let mut name = |column: &Column| {
-        let as_it_is = std::iter::once(column.name.clone());
-        let others = (2_u64..).map(|number| format!("{}_{number}", column.name));
-        let name = as_it_is.chain(others).find(|name| free(name)).unwrap_or_default();
-        known(&name).map_or(name, |(known, _)| known.clone())
+    let as_it_is = |name: &str| Some(alike(name).unwrap_or_else(|| name.to_owned()));
+    let rules: [&Rule<'_>; 3] = [&just_that, &numbered, &as_it_is];
+    let (mut taken, mut names) = (HashSet::new(), vec![None; columns.len()]);
+    let mut free = |name: &String| taken.insert(name.to_ascii_lowercase());
+    for rule in rules {
+        for (column, name) in columns.iter().zip(&mut names).filter(|(_, name)| name.is_none()) {
+            *name = rule(&column.name).filter(&mut free);
+        }
+    }
+    let name = |(column, name): (&Column, Option<String>)| {
+        let mut others = (2_u64..).map(|number| as_it_is(&format!("{}_{number}", column.name)).unwrap_or_default());
+        name.or_else(|| others.find(&mut free)).unwrap_or_default()
     };
-    columns.iter().map(&mut name).collect()
+    columns.iter().zip(names).map(name).collect()
 }
 
 fn insertion(table: &str, names: &[String], keys: &[usize]) -> String {

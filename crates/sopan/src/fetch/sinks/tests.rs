@@ -250,3 +250,20 @@ fn more_columns_than_a_table_has_are_refused() {
         assert!(error.contains("`f2000` would be a column too many"), "{error}");
     }
 }
+
+#[test]
+fn fields_that_differ_only_in_case_keep_their_columns_whatever_their_order() {
+    let (bench, sink) = (Bench::new(), sqlite(&["/id"]));
+    bench.make(&sink, "a.db", "{\"id\":1,\"ID\":\"a\",\"Note\":\"b\",\"note\":\"c\"}\n").unwrap();
+    for (record, row) in [
+        (r#"{"ID":"d","note":"f","Note":"e","id":1}"#, "1 'd' 'e' 'f'"),
+        (r#"{"note":"g","id":1}"#, "1 'd' 'e' 'g'"),
+        (r#"{"NOTE":"h","note":"i","Note":"j","id":1}"#, "1 'd' 'j' 'i' 'h'"),
+        (r#"{"NOTE":"k","id":1}"#, "1 'd' 'j' 'i' 'k'"),
+    ] {
+        bench.make(&sink, "a.db", &format!("{record}\n")).unwrap();
+        let (columns, rows) = rows(&bench);
+        assert!(columns.starts_with("id INTEGER, ID_2 TEXT, Note TEXT, note_2 TEXT"), "{columns}");
+        assert_eq!(rows, [row], "{record}");
+    }
+}
